@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
+	"github.com/egress-proxies/egress-hostagent/hostagent/state"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+// lookDeadline bounds a dry run's and doctor's look at libvirt.
+const lookDeadline = 30 * time.Second
+
+func planCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "plan",
+		Short: "Show what the agent would do now, and why, without doing it",
+		Long: `Plan reads specs, libvirt and the image tree once, the same way "run" does, and
+prints the next step of each proxy with its reason. It changes nothing. Each
+action's successor is planned from what is seen after it, so a new proxy shows
+its first step only.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(o)
+			if err != nil {
+				return err
+			}
+			w, err := wire(cfg, slog.New(slog.DiscardHandler))
+			if err != nil {
+				return err
+			}
+			ctx, cancel := waitContext(cmd.Context(), lookDeadline)
+			defer cancel()
+			defer linkUp(ctx, w)()
+			w.parts.TreeKnown = treeKnown(cfg.State, w.parts.Settings.Policy.HostID)
+			res, host, err := hostagent.DryRun(ctx, w.parts, []source.Snapshot{w.dir.ReadOnce()})
+			printPlan(cmd.OutOrStdout(), res, host)
+			return err
+		},
+	}
+}
+
+// treeKnown reads the agent's state as far as this user may; without it an
+// empty image tree counts as known, so that a dry run promises too little
+// rather than too much.
+func treeKnown(dir, hostID string) bool {
+	known, err := state.PeekTreeKnown(dir, hostID)
+	return err != nil || known
+}
+
+// linkUp runs the link to libvirt and waits until it is up or ctx ends. The
+// function it returns takes the link down.
+func linkUp(ctx context.Context, w wired) (down func()) {
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = w.conn.Run(run)
+	}()
+	select {
+	case <-w.conn.Events():
+	case <-ctx.Done():
+	}
+	return func() { cancel(); <-ended }
+}
+
+func printPlan(out io.Writer, res plan.Result, host status.Host) {
+	for _, c := range host.Conditions {
+		if c.Status != status.True {
+			fmt.Fprintf(out, "host: %s is %s (%s): %s\n", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	acting := map[string]bool{}
+	for _, a := range res.Actions {
+		acting[a.Name] = true
+		switch a.Kind {
+		case plan.FetchImage:
+			fmt.Fprintf(out, "image %s: %s from %s: %s\n", a.Image.Key, a.Kind, a.Image.Source, a.Reason)
+		case plan.InitTree:
+			fmt.Fprintf(out, "image tree %s: %s: %s\n", host.Tree, a.Kind, a.Reason)
+		default:
+			fmt.Fprintf(out, "%s: %s: %s\n", a.Name, a.Kind, a.Reason)
+		}
+	}
+	for _, p := range host.Proxies {
+		if acting[p.Name] {
+			continue
+		}
+		c, _ := p.Condition(status.Synced)
+		switch {
+		case p.Next != "":
+			fmt.Fprintf(out, "%s: %s\n", p.Name, p.Next)
+		case c.Status == status.True:
+			fmt.Fprintf(out, "%s: nothing to do\n", p.Name)
+		default:
+			fmt.Fprintf(out, "%s: nothing: %s\n", p.Name, c.Reason)
+		}
+		if c.Status != status.True && c.Message != "" {
+			fmt.Fprintf(out, "    %s\n", c.Message)
+		}
+	}
+	if len(res.Actions)+len(host.Proxies) == 0 {
+		fmt.Fprintln(out, "nothing to do: no specs and no domains of this agent")
+	}
+}

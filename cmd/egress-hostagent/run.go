@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent"
+	"github.com/egress-proxies/egress-hostagent/hostagent/config"
+	"github.com/egress-proxies/egress-hostagent/hostagent/control"
+	"github.com/egress-proxies/egress-hostagent/hostagent/state"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+	"github.com/egress-proxies/egress-hostagent/seed"
+)
+
+func runCommand(o *options) *cobra.Command {
+	var verbose bool
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run the agent in the foreground (what the service does)",
+		Long: `Run watches the spec directory and keeps the domains of this host as the specs
+ask. It ends on SIGTERM or SIGINT; the VMs run on.
+
+Run starts without libvirt, without a network and with an empty spec
+directory; it waits for what is missing and says so in "status". Only a
+configuration that is wrong ends it, with exit code 78.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), o, verbose)
+		},
+	}
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every step")
+	return c
+}
+
+func run(ctx context.Context, o *options, verbose bool) error {
+	cfg, err := loadConfig(o)
+	if err != nil {
+		return err
+	}
+	log := newLogger(verbose)
+	// The group of the image tree's directories is QEMU's: what the agent makes
+	// there is for that group, and for nobody else.
+	syscall.Umask(0o007)
+	w, err := wire(cfg, log)
+	if err != nil {
+		return err
+	}
+	if err := prepareState(cfg, &w, log); err != nil {
+		return err
+	}
+	ln, err := control.Listen(cfg.Control.Socket)
+	if err != nil {
+		return err
+	}
+	health := &health{log: log}
+	w.parts.Alive = health.alive
+	agent := hostagent.New(w.parts)
+	log.Info("started", "version", version, "host_id", w.parts.Settings.Policy.HostID,
+		"libvirt", cfg.Libvirt.URI, "specs", cfg.Specs.Dir, "tree", cfg.Tree)
+	health.notify(daemon.SdNotifyReady)
+	serve(ctx, ln, agent, log)
+	health.notify(daemon.SdNotifyStopping)
+	log.Info("stopped; the VMs run on")
+	return nil
+}
+
+// serve runs agent and control API until ctx ends.
+func serve(ctx context.Context, ln net.Listener, agent *hostagent.Agent, log *slog.Logger) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := control.Serve(ctx, ln, agent, log); err != nil {
+			log.Error("control API ended", "error", err)
+		}
+	})
+	if err := agent.Run(ctx); err != nil {
+		log.Error("agent ended", "error", err)
+	}
+	wg.Wait()
+}
+
+// prepareState opens the state directory and the private directory that seeds
+// are staged in.
+func prepareState(cfg config.Config, w *wired, log *slog.Logger) error {
+	st, problem, err := state.Open(cfg.State, w.parts.Settings.Policy.HostID)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		log.Warn("state document rejected; starting with an empty one", "problem", problem)
+	}
+	w.parts.State, w.parts.TreeKnown = st, st.TreeKnown()
+	staging := filepath.Join(cfg.State, "staging")
+	if dir := os.Getenv("RUNTIME_DIRECTORY"); dir != "" {
+		staging = filepath.Join(dir, "staging")
+	}
+	return seed.UseStaging(staging)
+}
+
+func newLogger(verbose bool) *slog.Logger {
+	opt := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if verbose {
+		opt.Level = slog.LevelDebug
+	}
+	if os.Getenv("JOURNAL_STREAM") != "" { // the journal has its own time stamps
+		opt.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opt))
+}
+
+// health feeds systemd: the watchdog from the planner's own progress, and a
+// line of text for "systemctl status".
+type health struct {
+	log    *slog.Logger
+	said   string
+	failed bool
+}
+
+func (h *health) alive(s status.Host) {
+	h.notify(daemon.SdNotifyWatchdog)
+	if line := summary(s); line != h.said {
+		h.said = line
+		h.notify("STATUS=" + line)
+	}
+}
+
+func (h *health) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil && !h.failed {
+		h.failed = true
+		h.log.Warn("systemd can not be notified", "error", err)
+	}
+}
+
+// summary is the host's state in one line.
+func summary(s status.Host) string {
+	ready := 0
+	for _, p := range s.Proxies {
+		if p.IsReady() {
+			ready++
+		}
+	}
+	line := fmt.Sprintf("%d of %d proxies ready", ready, len(s.Proxies))
+	for _, c := range s.Conditions {
+		if c.Status != status.True && c.Message != "" {
+			return line + "; " + c.Message
+		}
+	}
+	return line
+}
+
+// waitContext bounds what a one-shot command may take.
+func waitContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, errors.New("gave up after "+d.String()))
+}

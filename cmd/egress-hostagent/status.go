@@ -1,0 +1,264 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/control"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+func statusCommand(o *options) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status [NAME]",
+		Short: "Show how this host and its proxies are",
+		Long: `Status asks the running agent. With NAME it shows that proxy alone, with all of
+its conditions. Exit code 0: all is well; 1: something is not ready; 3: the
+agent does not run.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			host, err := fetchStatus(cmd, o)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if len(args) == 1 {
+				return showProxy(out, host, args[0], asJSON)
+			}
+			if asJSON {
+				return printJSON(out, host)
+			}
+			printHost(out, host)
+			return healthy(host)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the whole status document")
+	return c
+}
+
+func listCommand(o *options) *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the proxies that serve, for programs",
+		Long: `List prints the proxies that run, have an address and answered their last probe
+as expected: one URL a line, or a JSON list. A proxy whose spec has just been
+broken by an edit serves on with its last good one and stays listed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "urls" && format != "json" {
+				return &codedError{exitUsage, fmt.Errorf("--format %q: want urls or json", format)}
+			}
+			host, err := fetchStatus(cmd, o)
+			if err != nil {
+				return err
+			}
+			return printList(cmd.OutOrStdout(), host, format)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "urls", "urls or json")
+	return c
+}
+
+func fetchStatus(cmd *cobra.Command, o *options) (status.Host, error) {
+	cfg, err := loadConfig(o)
+	if err != nil {
+		return status.Host{}, err
+	}
+	ctx, cancel := waitContext(cmd.Context(), 10*time.Second)
+	defer cancel()
+	host, err := control.Dial(cfg.Control.Socket).Status(ctx)
+	if errors.Is(err, control.ErrNotRunning) {
+		return host, &codedError{exitNotRunning, err}
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return host, &codedError{exitError, err}
+	}
+	return host, err
+}
+
+// serves tells whether clients can use the proxy now.
+func serves(p status.Proxy) bool {
+	for _, c := range p.Conditions {
+		switch c.Type {
+		case status.Running, status.Addressed, status.Reachable:
+			if c.Status != status.True {
+				return false
+			}
+		}
+	}
+	return p.URL != ""
+}
+
+func printList(out io.Writer, host status.Host, format string) error {
+	type entry struct {
+		Name      string            `json:"name"`
+		URL       string            `json:"url"`
+		Addresses []status.Address  `json:"addresses"`
+		Labels    map[string]string `json:"labels,omitempty"`
+	}
+	list := []entry{}
+	for _, p := range host.Proxies {
+		if serves(p) {
+			list = append(list, entry{p.Name, p.URL, p.Addresses, p.Labels})
+		}
+	}
+	if format == "json" {
+		return printJSON(out, list)
+	}
+	for _, e := range list {
+		fmt.Fprintln(out, e.URL)
+	}
+	return nil
+}
+
+func printJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// errQuiet sets an exit code; what there is to say is on standard output.
+var errQuiet = errors.New("")
+
+// healthy gives exit code 1 when something is not as it should be.
+func healthy(host status.Host) error {
+	ok := true
+	for _, c := range host.Conditions {
+		ok = ok && c.Status == status.True
+	}
+	for _, p := range host.Proxies {
+		ok = ok && p.IsReady()
+	}
+	for _, s := range host.Sources {
+		ok = ok && len(s.Problems) == 0
+	}
+	if !ok {
+		return &codedError{exitError, errQuiet}
+	}
+	return nil
+}
+
+func printHost(out io.Writer, host status.Host) {
+	fmt.Fprintf(out, "host %s (%s), agent %s, libvirt %s\n", printable(host.Host), short(host.HostID), host.Version, host.Libvirt)
+	for _, c := range host.Conditions {
+		if c.Status != status.True {
+			wrap(out, "! ", fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message))
+		}
+	}
+	for _, s := range host.Sources {
+		fmt.Fprintf(out, "source %s %s: %d proxies, %s\n", s.Origin, s.Location, s.Proxies, readAge(s, host.Time))
+		for _, p := range s.Problems {
+			wrap(out, "! ", p)
+		}
+	}
+	for _, i := range host.Images {
+		if i.State == "fetching" || i.State == "failed" {
+			wrap(out, "", fmt.Sprintf("image %s: %s: %s", i.Key, i.State, i.Detail))
+		}
+	}
+	if len(host.Proxies) == 0 {
+		fmt.Fprintln(out, "no proxies; drop a spec into the source's directory")
+		return
+	}
+	fmt.Fprintln(out)
+	tw := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "NAME\tPHASE\tADDRESS\tFOR\tWHY NOT READY")
+	for _, p := range host.Proxies {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", clip(p.Name, 24), p.Phase, primary(p), age(p, host.Time), clip(whyNot(p), 26))
+	}
+	_ = tw.Flush()
+}
+
+func readAge(s status.Source, now time.Time) string {
+	if s.LastRead.IsZero() {
+		return "not read yet"
+	}
+	return "read " + span(now.Sub(s.LastRead)) + " ago"
+}
+
+func primary(p status.Proxy) string {
+	if len(p.Addresses) == 0 {
+		return "-"
+	}
+	return p.Addresses[0].Address.String()
+}
+
+// age is how long Ready has had its present status.
+func age(p status.Proxy, now time.Time) string {
+	c, _ := p.Condition(status.Ready)
+	return span(now.Sub(c.Since))
+}
+
+func whyNot(p status.Proxy) string {
+	if p.IsReady() {
+		return ""
+	}
+	c, _ := p.Condition(status.Ready)
+	if p.Next != "" {
+		return p.Next
+	}
+	return c.Reason
+}
+
+func showProxy(out io.Writer, host status.Host, name string, asJSON bool) error {
+	for _, p := range host.Proxies {
+		if p.Name != name {
+			continue
+		}
+		if asJSON {
+			return printJSON(out, p)
+		}
+		printProxy(out, p, host.Time)
+		if !p.IsReady() {
+			return &codedError{exitError, errQuiet}
+		}
+		return nil
+	}
+	return fmt.Errorf("no proxy %s on this host; \"status\" lists those there are", printable(name))
+}
+
+func printProxy(out io.Writer, p status.Proxy, now time.Time) {
+	tw := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	row := func(k, v string) {
+		if v != "" {
+			fmt.Fprintf(tw, "%s\t%s\n", k, v)
+		}
+	}
+	row("name", p.Name)
+	row("phase", string(p.Phase))
+	row("url", p.URL)
+	for _, a := range p.Addresses {
+		stale := ""
+		if a.Stale {
+			stale = ", stale"
+		}
+		row("address", fmt.Sprintf("%s (%s, %s ago%s)", a.Address, a.Source, span(now.Sub(a.Seen)), stale))
+	}
+	row("next", p.Next)
+	row("spec", strings.TrimSpace(p.Origin+" "+p.File))
+	row("domain", p.UUID)
+	row("instance", p.Instance)
+	_ = tw.Flush()
+	fmt.Fprintln(out)
+	tw = tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "CONDITION\tSTATUS\tREASON\tFOR")
+	for _, c := range p.Conditions {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, span(now.Sub(c.Since)))
+	}
+	_ = tw.Flush()
+	for _, c := range p.Conditions {
+		if c.Message != "" && c.Type != status.Ready {
+			wrap(out, "", c.Type+": "+c.Message)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+// Package apply runs one planned action at a time through a small hypervisor
+// interface and the image tree. Every action is safe to repeat and leaves
+// something from which planning can go on, whatever point it is cut off at.
+//
+// It decides nothing (plan) and watches nothing; it checks once more, right
+// before each mutating call, that the domain is ours (invariant 4).
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
+	"github.com/egress-proxies/egress-hostagent/hostagent/image"
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/seed"
+)
+
+// Hypervisor is what actions need of libvirt. Start of a running domain,
+// Shutdown and Destroy of one that is off, Undefine of one that is absent are
+// successes.
+type Hypervisor interface {
+	LookupDomain(ctx context.Context, uuid string) (observe.RawDomain, error)
+	DomainXML(ctx context.Context, uuid string, inactive bool) (string, error)
+	Define(ctx context.Context, xml string) error
+	Start(ctx context.Context, uuid string) error
+	Shutdown(ctx context.Context, uuid string) error
+	Destroy(ctx context.Context, uuid string) error
+	Undefine(ctx context.Context, uuid string) error
+	SetAutostart(ctx context.Context, uuid string, on bool) error
+}
+
+// Tree is what actions need of the image tree.
+type Tree interface {
+	InitMarker() error
+	EnsureBase(ctx context.Context, img spec.Image, progress func(done, total int64)) (observe.Base, error)
+	CreateOverlay(ctx context.Context, name, instance string, base observe.Base, size spec.Size) error
+	WriteSeed(name, instance string, img seed.Image) error
+	WriteRecord(rec observe.Record) error
+	PrepareConsole(name string) error
+	RemoveIncarnation(name, instance string) error
+	RemoveConsole(name string) error
+	ScanName(name string) []observe.Incarnation
+	Paths(name, instance string) image.Paths
+}
+
+// Executor runs actions. Its fields are set once, before the first Run.
+type Executor struct {
+	Hypervisor   Hypervisor
+	Tree         Tree
+	HostID       string
+	Acceleration domxml.Acceleration
+	NewInstance  func() string // a fresh instance-id
+	Now          func() time.Time
+	Progress     func(sha256 string, done, total int64) // of a base image's fetch
+}
+
+// Run runs one action to its end. A nil error means the action's effect is
+// there, whether or not it was before.
+func (e *Executor) Run(ctx context.Context, a plan.Action) error {
+	switch a.Kind {
+	case plan.InitTree:
+		return e.Tree.InitMarker()
+	case plan.FetchImage:
+		return e.fetch(ctx, a)
+	case plan.Prepare:
+		return e.prepare(ctx, a)
+	case plan.Define:
+		return e.define(ctx, a)
+	case plan.Start:
+		return e.start(ctx, a)
+	case plan.Autostart:
+		return e.onOurs(ctx, a, func() error { return e.Hypervisor.SetAutostart(ctx, a.UUID, true) })
+	case plan.Shutdown:
+		return gone(e.onOurs(ctx, a, func() error { return e.Hypervisor.Shutdown(ctx, a.UUID) }))
+	case plan.Destroy:
+		return gone(e.onOurs(ctx, a, func() error { return e.Hypervisor.Destroy(ctx, a.UUID) }))
+	case plan.Undefine:
+		return gone(e.onOurs(ctx, a, func() error { return e.Hypervisor.Undefine(ctx, a.UUID) }))
+	case plan.Discard:
+		return e.discard(a)
+	}
+	return fmt.Errorf("unknown action %q", a.Kind)
+}
+
+func (e *Executor) fetch(ctx context.Context, a plan.Action) error {
+	_, err := e.Tree.EnsureBase(ctx, a.Image, func(done, total int64) {
+		if e.Progress != nil {
+			e.Progress(a.Image.SHA256, done, total)
+		}
+	})
+	return err
+}
+
+// errNotOurs stops an action whose domain turned out to be someone else's
+// between planning and acting.
+var errNotOurs = errors.New("the domain is not this agent's; it is left alone")
+
+// onOurs runs do after it has seen that the domain carries our claim.
+func (e *Executor) onOurs(ctx context.Context, a plan.Action, do func() error) error {
+	if _, err := e.lookupOurs(ctx, a.Name, a.UUID); err != nil {
+		return err
+	}
+	return do()
+}
+
+func (e *Executor) lookupOurs(ctx context.Context, name, uuid string) (observe.RawDomain, error) {
+	d, err := e.Hypervisor.LookupDomain(ctx, uuid)
+	if err != nil {
+		return d, err
+	}
+	o, err := domxml.DecodeOwnership(d.Metadata)
+	if err != nil || o.Host != e.HostID || o.Name != name {
+		return d, &observe.Error{Op: "check ownership of", Object: d.Name, Class: observe.Clash, Err: errNotOurs}
+	}
+	return d, nil
+}
+
+// gone turns "no such domain" into success, for actions whose aim that is.
+func gone(err error) error {
+	if errors.Is(err, observe.ErrNoDomain) {
+		return nil
+	}
+	return err
+}
+
+func (e *Executor) discard(a plan.Action) error {
+	if err := e.Tree.RemoveIncarnation(a.Name, a.Instance); err != nil {
+		return err
+	}
+	if !a.Last {
+		return nil
+	}
+	return e.Tree.RemoveConsole(a.Name)
+}

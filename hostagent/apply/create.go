@@ -1,0 +1,144 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/seed"
+)
+
+// prepare makes an incarnation: the record first, so that whatever is made
+// after it is known to be ours; the overlay last, so that an incarnation with
+// an overlay is complete.
+func (e *Executor) prepare(ctx context.Context, a plan.Action) error {
+	instance := e.NewInstance()
+	in := a.Spec.SeedInput(instance)
+	img, err := seed.Build(in)
+	if err != nil {
+		return &observe.Error{Op: "build seed of", Object: a.Name, Class: observe.Permanent, Err: err}
+	}
+	rec := observe.Record{
+		Version: observe.RecordVersion,
+		Host:    e.HostID, Name: a.Name, UUID: a.UUID, Instance: instance, Origin: a.Origin,
+		SpecHash: a.Hash.String(), SeedHash: in.ContentHash(), SeedFile: img.SHA256, SeedSize: int64(len(img.Bytes)),
+		Base: a.Base.SHA256, Format: a.Base.Format, Created: e.Now().UTC(),
+	}
+	if err := e.Tree.WriteRecord(rec); err != nil {
+		return err
+	}
+	if err := e.Tree.WriteSeed(a.Name, instance, img); err != nil {
+		return err
+	}
+	return e.Tree.CreateOverlay(ctx, a.Name, instance, *a.Base, a.Spec.Disk)
+}
+
+// define defines the domain on its incarnation, keeping what others wrote
+// into the metadata of a domain that exists.
+func (e *Executor) define(ctx context.Context, a plan.Action) error {
+	rec, err := e.record(a.Name, a.Instance)
+	if err != nil {
+		return err
+	}
+	foreign, err := e.foreignMetadata(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := e.files(a, rec); err != nil {
+		return err
+	}
+	paths := e.Tree.Paths(a.Name, a.Instance)
+	xml, err := domxml.Generate(domxml.Input{
+		DomainName: a.Domain,
+		Spec:       *a.Spec,
+		Owner: observe.Ownership{
+			Host: e.HostID, Name: a.Name, Instance: a.Instance, Origin: a.Origin,
+			Spec: a.Hash, Seed: rec.SeedHash, Base: rec.Base,
+		},
+		Acceleration: e.Acceleration,
+		Overlay:      paths.Overlay, Base: *a.Base, Seed: paths.Seed, Console: paths.Console,
+		Foreign: foreign,
+	})
+	if err != nil {
+		return err
+	}
+	if rec.SpecHash != a.Hash.String() || rec.Origin != a.Origin {
+		rec.SpecHash, rec.Origin = a.Hash.String(), a.Origin
+		if err := e.Tree.WriteRecord(rec); err != nil {
+			return err
+		}
+	}
+	if err := e.Hypervisor.Define(ctx, xml); err != nil {
+		return err
+	}
+	return e.Hypervisor.SetAutostart(ctx, a.UUID, true)
+}
+
+// start starts the domain, after it has made sure that the files it opens are
+// there.
+func (e *Executor) start(ctx context.Context, a plan.Action) error {
+	rec, err := e.record(a.Name, a.Instance)
+	if err != nil {
+		return err
+	}
+	if err := e.files(a, rec); err != nil {
+		return err
+	}
+	return e.onOurs(ctx, a, func() error { return e.Hypervisor.Start(ctx, a.UUID) })
+}
+
+func (e *Executor) record(name, instance string) (observe.Record, error) {
+	for _, inc := range e.Tree.ScanName(name) {
+		if inc.Instance == instance && inc.Record != nil {
+			return *inc.Record, nil
+		}
+	}
+	return observe.Record{}, fmt.Errorf("incarnation %s of %s: its record is missing or unreadable", instance, name)
+}
+
+// files makes the console log, and the seed again when it is missing: from
+// the same input, under the same instance-id, so that the guest sees no
+// difference. When the spec has other content by now there is no seed to make.
+func (e *Executor) files(a plan.Action, rec observe.Record) error {
+	if err := e.Tree.PrepareConsole(a.Name); err != nil {
+		return err
+	}
+	for _, inc := range e.Tree.ScanName(a.Name) {
+		if inc.Instance == a.Instance && inc.Seed {
+			return nil
+		}
+	}
+	in := a.Spec.SeedInput(a.Instance)
+	if in.ContentHash() != rec.SeedHash {
+		return fmt.Errorf("seed of %s is missing and its spec has other content by now", a.Name)
+	}
+	img, err := seed.Build(in)
+	if err != nil {
+		return err
+	}
+	if err := e.Tree.WriteSeed(a.Name, a.Instance, img); err != nil {
+		return err
+	}
+	rec.SeedFile, rec.SeedSize = img.SHA256, int64(len(img.Bytes))
+	return e.Tree.WriteRecord(rec)
+}
+
+// foreignMetadata reads what others keep in the domain's metadata. A domain
+// that exists must be ours.
+func (e *Executor) foreignMetadata(ctx context.Context, a plan.Action) ([]string, error) {
+	_, err := e.lookupOurs(ctx, a.Name, a.UUID)
+	if errors.Is(err, observe.ErrNoDomain) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	xml, err := e.Hypervisor.DomainXML(ctx, a.UUID, true)
+	if err != nil {
+		return nil, err
+	}
+	return domxml.ForeignMetadata(xml)
+}

@@ -1,0 +1,323 @@
+package hostagent
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+// Settings is what the Core needs of the config.
+type Settings struct {
+	Host          string // host name, for people
+	Version       string // of the agent
+	URI           string // of libvirt, for people
+	Policy        plan.Policy
+	Images        map[string]spec.Image
+	Resync        time.Duration // between two full looks
+	ProbeInterval time.Duration // between two probes of a healthy proxy
+	Origins       []string      // of the configured sources, in order of precedence
+}
+
+// Core is the deterministic heart: it owns the model of what is wanted, seen
+// and remembered, and turns each event into effects. It has no goroutine, no
+// clock and no I/O; one goroutine at a time may call it.
+type Core struct {
+	set     Settings
+	desired map[string]source.Snapshot // by origin
+	merged  source.Merged
+	sources []status.Source // of merged, for people
+	obs     plan.Observed
+	memory  plan.Memory
+	last    plan.Result
+
+	claims  claimCache
+	absent  map[string]bool // UUIDs that libvirt said "no domain" of
+	looks   map[string]*look
+	watches map[string]*watch
+
+	clock      uint64 // counts steps; orders looks against lists
+	listing    bool
+	relist     bool // another list is due: an event came while one was under way
+	listAt     uint64
+	scanning   bool
+	rescanned  uint64 // Seq for which a rescan was asked
+	nextResync time.Time
+	watchWake  time.Time // when the next address read or probe is due
+	saved      bool      // TreeKnown is on disk
+}
+
+// look is the single look-up of one UUID.
+type look struct {
+	under  bool // one is under way
+	again  bool // another is due when it ends
+	seenAt uint64
+	fails  int
+	next   time.Time
+}
+
+// NewCore makes a Core that has seen nothing yet.
+func NewCore(set Settings, treeKnown bool) *Core {
+	c := &Core{
+		set:     set,
+		desired: map[string]source.Snapshot{},
+		memory:  plan.Memory{TreeKnown: treeKnown},
+		saved:   treeKnown,
+		claims:  claimCache{},
+		absent:  map[string]bool{},
+		looks:   map[string]*look{},
+		watches: map[string]*watch{},
+	}
+	c.obs.Libvirt.Detail = "libvirt has not been reached yet"
+	c.obs.Domains = map[string]observe.Domain{}
+	c.obs.Unsure = map[string]string{}
+	c.obs.Busy = map[string]plan.Kind{}
+	c.obs.Fetching = map[string]plan.Progress{}
+	c.obs.Sightings = map[string][]observe.Sighting{}
+	c.obs.Prefixes = map[spec.Network][]netipPrefix{}
+	c.obs.Probes = map[string]plan.Probe{}
+	c.obs.Tree = observe.Tree{Detail: "the image tree has not been read yet"}
+	c.merge()
+	return c
+}
+
+// Step takes events in order, plans once, and gives the effects to run.
+func (c *Core) Step(now time.Time, events ...Event) []Effect {
+	var out []Effect
+	for _, ev := range events {
+		c.clock++
+		out = append(out, c.handle(now, ev)...)
+	}
+	out = append(out, c.resync(now)...)
+	out = append(out, c.verifyAbsent(now)...)
+	out = append(out, c.plan(now)...)
+	return append(out, c.watch(now)...)
+}
+
+// Wake is when Step wants a Tick though nothing happens.
+func (c *Core) Wake() time.Time {
+	t := earlier(earlier(c.nextResync, c.last.Wake), c.watchWake)
+	for _, l := range c.looks {
+		if !l.under {
+			t = earlier(t, l.next)
+		}
+	}
+	return t
+}
+
+// earlier is the earlier of two times; zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (c *Core) handle(now time.Time, ev Event) []Effect {
+	switch ev := ev.(type) {
+	case SourceRead:
+		c.desired[ev.Snapshot.Origin] = ev.Snapshot
+		c.merge()
+		return c.newNetworks()
+	case Hint:
+		return c.hint(now, ev.Event)
+	case DomainsListed:
+		return c.listed(now, ev)
+	case DomainLooked:
+		return c.looked(now, ev)
+	case TreeScanned:
+		c.scanning, c.obs.Tree = false, ev.Tree
+	case NetworksRead:
+		maps.Copy(c.obs.Prefixes, ev.Prefixes)
+		c.obs.HostAddrs = ev.HostAddrs
+	case ClaimsRead:
+		c.claimsRead(now, ev)
+	case Probed:
+		c.probed(now, ev)
+	case ActionDone:
+		return c.actionDone(now, ev)
+	case FetchProgress:
+		if _, under := c.obs.Fetching[ev.SHA256]; under {
+			c.obs.Fetching[ev.SHA256] = plan.Progress{Done: ev.Done, Total: ev.Total}
+		}
+	}
+	return nil
+}
+
+// merge lays the sources over each other. A source that was never read stands
+// as one in doubt.
+func (c *Core) merge() {
+	var snaps []source.Snapshot
+	for _, o := range c.set.Origins {
+		s, ok := c.desired[o]
+		if !ok {
+			s = source.Snapshot{Origin: o, Problem: "the " + o + " source has not been read yet"}
+		}
+		snaps = append(snaps, s)
+	}
+	c.merged = source.Merge(snaps...)
+	c.sources = nil
+	for _, s := range snaps {
+		c.sources = append(c.sources, sourceStatus(s))
+	}
+}
+
+func sourceStatus(s source.Snapshot) status.Source {
+	st := status.Source{Origin: s.Origin, Location: s.Location, Synced: s.Synced, LastRead: s.Read, Proxies: len(s.Entries)}
+	if s.Problem != "" && !s.Read.IsZero() {
+		st.Problems = append(st.Problems, s.Problem)
+	}
+	st.Problems = append(st.Problems, s.Ignored...)
+	for _, name := range slices.Sorted(maps.Keys(s.Entries)) {
+		st.Problems = append(st.Problems, s.Entries[name].Problems...)
+	}
+	return st
+}
+
+// resync looks at everything again now and then: events are hints, and any of
+// them may be lost (invariant 14).
+func (c *Core) resync(now time.Time) []Effect {
+	if now.Before(c.nextResync) {
+		return nil
+	}
+	c.nextResync = now.Add(c.set.Resync)
+	return append(c.list(), c.scan()...)
+}
+
+func (c *Core) scan() []Effect {
+	if c.scanning {
+		return nil
+	}
+	c.scanning = true
+	return []Effect{ScanTree{}, ReadNetworks{Networks: c.networks()}}
+}
+
+// newNetworks reads networks at once that no read has answered for yet.
+func (c *Core) newNetworks() []Effect {
+	missing := slices.DeleteFunc(c.networks(), func(n spec.Network) bool {
+		_, known := c.obs.Prefixes[n]
+		return known
+	})
+	if len(missing) == 0 || !c.obs.Libvirt.Synced {
+		return nil
+	}
+	return []Effect{ReadNetworks{Networks: missing}}
+}
+
+// networks lists every network that a spec uses.
+func (c *Core) networks() []spec.Network {
+	set := map[spec.Network]bool{}
+	for _, p := range c.merged.Proxies {
+		if p.Spec != nil {
+			for _, n := range p.Spec.Networks {
+				set[n] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(set), func(a, b spec.Network) int {
+		return cmpNetwork(a, b)
+	})
+}
+
+// plan runs the planner over the model and turns its actions into effects.
+func (c *Core) plan(now time.Time) []Effect {
+	c.last = plan.Make(plan.Input{
+		Desired: c.merged, Observed: c.obs, Memory: c.memory,
+		Policy: c.set.Policy, Images: c.set.Images, Now: now,
+	})
+	c.memory = c.last.Memory
+	var out []Effect
+	for _, a := range c.last.Actions {
+		if a.Kind == plan.FetchImage {
+			c.obs.Fetching[a.Image.SHA256] = plan.Progress{Total: -1}
+		} else {
+			c.obs.Busy[a.Name] = a.Kind
+		}
+		out = append(out, RunAction{a})
+	}
+	if c.memory.TreeKnown && !c.saved {
+		c.saved = true
+		out = append(out, SaveState{TreeKnown: true})
+	}
+	return append(out, c.rescan()...)
+}
+
+// rescan asks for one more read of the sources, once per read.
+func (c *Core) rescan() []Effect {
+	if !c.last.Rescan {
+		return nil
+	}
+	var seq uint64
+	for _, s := range c.merged.Sources {
+		seq += s.Seq
+	}
+	if seq == c.rescanned {
+		return nil
+	}
+	c.rescanned = seq
+	return []Effect{RescanSources{}}
+}
+
+func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
+	a := ev.Action
+	c.memory = c.memory.Done(a, ev.Err, now)
+	if ev.Tree != nil {
+		c.obs.Tree = *ev.Tree
+	}
+	if a.Kind == plan.FetchImage {
+		delete(c.obs.Fetching, a.Image.SHA256)
+		return nil
+	}
+	delete(c.obs.Busy, a.Name)
+	if a.Name == "" {
+		return nil
+	}
+	c.incarnations(a.Name, ev.Incarnations)
+	if a.Kind == plan.Start || a.Kind == plan.Destroy {
+		c.startWatching(a.Name, now)
+	}
+	if ev.Look != nil {
+		c.saw(now, *ev.Look)
+	}
+	if ev.Err != nil {
+		return c.scan() // the tree may be why
+	}
+	return nil
+}
+
+// incarnations puts one name's fresh scan into the model, which is otherwise
+// replaced as a whole: a scan that is under way is older, so it is repeated.
+func (c *Core) incarnations(name string, incs []observe.Incarnation) {
+	m := maps.Clone(c.obs.Tree.Incarnations)
+	if m == nil {
+		m = map[string][]observe.Incarnation{}
+	}
+	if len(incs) == 0 {
+		delete(m, name)
+	} else {
+		m[name] = incs
+	}
+	c.obs.Tree.Incarnations = m
+}
+
+// Status is the whole state as of the last Step.
+func (c *Core) Status(now time.Time) status.Host {
+	h := status.Host{
+		Host: c.set.Host, HostID: c.set.Policy.HostID, Version: c.set.Version, Time: now,
+		Libvirt: c.set.URI, Tree: c.obs.Tree.Root,
+		Conditions: c.last.Host, Images: c.last.Images, Proxies: c.last.Proxies, Foreign: c.last.Foreign,
+	}
+	h.Sources = c.sources
+	return h
+}
+
+// Planned is what the last Step's planning decided, for a dry run.
+func (c *Core) Planned() plan.Result { return c.last }
+
+func (c *Core) uuid(name string) string { return domxml.DomainUUID(c.set.Policy.HostID, name) }

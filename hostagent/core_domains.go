@@ -1,0 +1,221 @@
+package hostagent
+
+import (
+	"errors"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+)
+
+// lookRetry bounds the wait between two looks at a domain that could not be
+// read.
+const (
+	lookRetryMin = time.Second
+	lookRetryMax = 30 * time.Second
+)
+
+// hint takes an event of the hypervisor: it only says where to look.
+func (c *Core) hint(now time.Time, ev observe.Event) []Effect {
+	switch ev.Kind {
+	case observe.Connected, observe.Overflow:
+		return c.list()
+	case observe.LinkLost:
+		c.blind(ev.Detail)
+	case observe.DomainChanged:
+		if name := c.nameOf(ev.UUID); name != "" {
+			c.startWatching(name, now)
+		}
+		return c.lookUp(ev.UUID)
+	case observe.AgentChanged:
+		if name := c.nameOf(ev.UUID); name != "" {
+			c.startWatching(name, now)
+		}
+	}
+	return nil
+}
+
+// blind forgets what only a working link can vouch for.
+func (c *Core) blind(detail string) {
+	c.obs.Libvirt = plan.Libvirt{Tried: true, Detail: detail}
+	clear(c.absent)
+}
+
+// nameOf is the proxy whose domain has that UUID; empty when it is none of
+// ours.
+func (c *Core) nameOf(uuid string) string {
+	d, ok := c.obs.Domains[uuid]
+	if !ok || d.Owner == nil || d.Owner.Host != c.set.Policy.HostID {
+		return ""
+	}
+	return d.Owner.Name
+}
+
+func (c *Core) list() []Effect {
+	if c.listing {
+		c.relist = true
+		return nil
+	}
+	c.listing, c.relist, c.listAt = true, false, c.clock
+	return []Effect{ListDomains{}}
+}
+
+func (c *Core) look(uuid string) *look {
+	l := c.looks[uuid]
+	if l == nil {
+		l = &look{}
+		c.looks[uuid] = l
+	}
+	return l
+}
+
+// lookUp asks for one look at a domain; while one is under way, one more.
+func (c *Core) lookUp(uuid string) []Effect {
+	l := c.look(uuid)
+	if l.under {
+		l.again = true
+		return nil
+	}
+	l.under, l.again, l.next = true, false, time.Time{}
+	return []Effect{LookupDomain{UUID: uuid}}
+}
+
+// listed takes a full list. What a look saw after the list began is newer
+// than the list. A domain that was known and is not listed is looked at before
+// it counts as absent: a list may be short (invariant 1).
+func (c *Core) listed(now time.Time, ev DomainsListed) []Effect {
+	c.listing = false
+	if ev.Err != nil {
+		c.blind(ev.Err.Error())
+		c.nextResync = earlier(c.nextResync, now.Add(lookRetryMin*5))
+		return nil
+	}
+	c.obs.Libvirt = plan.Libvirt{Tried: true, Synced: true}
+	fresh := make(map[string]observe.Domain, len(ev.Domains))
+	for _, raw := range ev.Domains {
+		fresh[raw.UUID] = c.claims.read(raw)
+		delete(c.absent, raw.UUID)
+		delete(c.obs.Unsure, raw.UUID)
+	}
+	out := c.newNetworks()
+	for uuid, old := range c.obs.Domains {
+		if l := c.looks[uuid]; l != nil && l.seenAt > c.listAt {
+			fresh[uuid] = old
+			continue
+		}
+		if _, listed := fresh[uuid]; !listed && (old.Owner != nil || old.ClaimErr != "") {
+			fresh[uuid] = old
+			c.obs.Unsure[uuid] = "it is missing from the list of domains; looking at it alone"
+			out = append(out, c.lookUp(uuid)...)
+		}
+	}
+	c.obs.Domains = fresh
+	c.claims.forget(fresh)
+	if c.relist {
+		out = append(out, c.list()...)
+	}
+	return out
+}
+
+// looked takes the look that was asked for.
+func (c *Core) looked(now time.Time, ev DomainLooked) []Effect {
+	l := c.saw(now, ev)
+	l.under = false
+	if l.again {
+		return c.lookUp(ev.UUID)
+	}
+	return nil
+}
+
+// saw takes a look at one domain. Only the exact "no domain" means absent.
+func (c *Core) saw(now time.Time, ev DomainLooked) *look {
+	l := c.look(ev.UUID)
+	l.seenAt = c.clock
+	switch {
+	case ev.Err == nil:
+		l.fails, l.next = 0, time.Time{}
+		delete(c.obs.Unsure, ev.UUID)
+		delete(c.absent, ev.UUID)
+		c.obs.Domains[ev.UUID] = c.claims.read(ev.Domain)
+	case errors.Is(ev.Err, observe.ErrNoDomain):
+		l.fails, l.next = 0, time.Time{}
+		delete(c.obs.Unsure, ev.UUID)
+		delete(c.obs.Domains, ev.UUID)
+		c.absent[ev.UUID] = true
+	default:
+		c.obs.Unsure[ev.UUID] = ev.Err.Error()
+		l.next = now.Add(min(lookRetryMin<<min(l.fails, 10), lookRetryMax))
+		l.fails++
+	}
+	return l
+}
+
+// verifyAbsent keeps every proxy whose domain is not known uncertain until
+// libvirt has said "no domain" of its UUID, and repeats looks that failed.
+func (c *Core) verifyAbsent(now time.Time) []Effect {
+	if !c.obs.Libvirt.Synced {
+		return nil
+	}
+	var out []Effect
+	check := func(name string) {
+		uuid := c.uuid(name)
+		if _, known := c.obs.Domains[uuid]; known || c.absent[uuid] {
+			return
+		}
+		if _, unsure := c.obs.Unsure[uuid]; !unsure {
+			c.obs.Unsure[uuid] = "looking whether its domain exists"
+			out = append(out, c.lookUp(uuid)...)
+		}
+	}
+	for name := range c.merged.Proxies {
+		check(name)
+	}
+	for name := range c.obs.Tree.Incarnations {
+		check(name)
+	}
+	for uuid, l := range c.looks {
+		if !l.under && !l.next.IsZero() && !now.Before(l.next) {
+			out = append(out, c.lookUp(uuid)...)
+		}
+	}
+	return out
+}
+
+// claimCache keeps the decoded claim of each domain, so that a list in which
+// nothing changed decodes nothing.
+type claimCache map[string]cachedClaim
+
+type cachedClaim struct {
+	text  string
+	owner *observe.Ownership
+	err   string
+}
+
+func (cc claimCache) read(raw observe.RawDomain) observe.Domain {
+	d := observe.Domain{RawDomain: raw}
+	if raw.Metadata == "" {
+		return d
+	}
+	have, ok := cc[raw.UUID]
+	if !ok || have.text != raw.Metadata {
+		have = cachedClaim{text: raw.Metadata}
+		if o, err := domxml.DecodeOwnership(raw.Metadata); err != nil {
+			have.err = err.Error()
+		} else {
+			have.owner = &o
+		}
+		cc[raw.UUID] = have
+	}
+	d.Owner, d.ClaimErr = have.owner, have.err
+	return d
+}
+
+// forget drops the claims of domains that are gone.
+func (cc claimCache) forget(keep map[string]observe.Domain) {
+	for uuid := range cc {
+		if _, ok := keep[uuid]; !ok {
+			delete(cc, uuid)
+		}
+	}
+}

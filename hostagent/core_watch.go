@@ -1,0 +1,160 @@
+package hostagent
+
+import (
+	"cmp"
+	"net/netip"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+type netipPrefix = netip.Prefix
+
+// Pace of the address reads and probes of one running proxy: quick while it
+// comes up, then slow.
+const (
+	readMin  = time.Second
+	readMax  = 15 * time.Second
+	readSlow = time.Minute
+	probeMin = 2 * time.Second
+	probeMax = 15 * time.Second
+)
+
+// watch is the address reading and probing of one running proxy.
+type watch struct {
+	reading, probing    bool
+	readAgain           bool
+	reads, probes       int // in a row without the result hoped for
+	nextRead, nextProbe time.Time
+	lastTarget          probe.Target
+}
+
+// startWatching makes the next reads quick: something happened.
+func (c *Core) startWatching(name string, now time.Time) {
+	w := c.watches[name]
+	if w == nil {
+		w = &watch{}
+		c.watches[name] = w
+	}
+	w.reads, w.nextRead = 0, now
+	w.readAgain = w.reading
+}
+
+// watch asks for the address reads and probes that are due, and forgets what
+// was seen of proxies that do not run.
+func (c *Core) watch(now time.Time) []Effect {
+	c.watchWake = time.Time{}
+	var out []Effect
+	running := map[string]bool{}
+	for _, p := range c.last.Proxies {
+		d, ok := c.obs.Domains[p.UUID]
+		if !ok || d.Power == observe.PowerOff || d.Owner == nil || c.merged.Proxies[p.Name].Spec == nil {
+			continue
+		}
+		running[p.Name] = true
+		if d.Power == observe.PowerRunning && c.obs.Libvirt.Synced {
+			out = append(out, c.watchOne(now, p)...)
+		}
+	}
+	for name := range c.watches {
+		if !running[name] {
+			delete(c.watches, name)
+		}
+	}
+	if c.obs.Libvirt.Synced {
+		for name := range c.obs.Sightings {
+			if !running[name] {
+				delete(c.obs.Sightings, name)
+				delete(c.obs.Probes, name)
+			}
+		}
+	}
+	return out
+}
+
+func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
+	w := c.watches[p.Name]
+	if w == nil {
+		c.startWatching(p.Name, now)
+		w = c.watches[p.Name]
+	}
+	var out []Effect
+	if !w.reading && !now.Before(w.nextRead) {
+		w.reading, w.readAgain = true, false
+		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID})
+	}
+	if !w.reading {
+		c.watchWake = earlier(c.watchWake, w.nextRead)
+	}
+	if !c.set.Policy.Probe || w.probing || p.URL == "" {
+		return out
+	}
+	t := c.target(p)
+	if t != w.lastTarget {
+		w.lastTarget, w.nextProbe, w.probes = t, now, 0
+	}
+	if !now.Before(w.nextProbe) {
+		w.probing = true
+		return append(out, ProbeProxy{Name: p.Name, Target: t})
+	}
+	c.watchWake = earlier(c.watchWake, w.nextProbe)
+	return out
+}
+
+func (c *Core) target(p status.Proxy) probe.Target {
+	sp := c.merged.Proxies[p.Name].Spec
+	return probe.Target{
+		Addr: netip.AddrPortFrom(p.Addresses[0].Address, uint16(sp.Port)),
+		Type: sp.Probe.Type, URL: sp.Probe.URL, ExpectStatus: sp.Probe.ExpectStatus,
+	}
+}
+
+func (c *Core) claimsRead(now time.Time, ev ClaimsRead) {
+	w := c.watches[ev.Name]
+	if w == nil {
+		return
+	}
+	w.reading = false
+	agent := false
+	for _, a := range ev.Answers {
+		agent = agent || a.Source == observe.FromAgent && len(a.Claims) > 0
+		c.obs.Sightings[ev.Name] = observe.Merge(c.obs.Sightings[ev.Name], a.Source, a.Claims, now)
+	}
+	switch {
+	case w.readAgain:
+		w.nextRead = now
+	case agent:
+		w.reads, w.nextRead = 0, now.Add(readSlow)
+	default:
+		w.nextRead = now.Add(min(readMin<<min(w.reads, 10), readMax))
+		w.reads++
+		if w.reads > 40 {
+			w.nextRead = now.Add(readSlow)
+		}
+	}
+}
+
+func (c *Core) probed(now time.Time, ev Probed) {
+	w := c.watches[ev.Name]
+	if w == nil {
+		return
+	}
+	w.probing = false
+	c.obs.Probes[ev.Name] = plan.Probe{
+		Target: ev.Target.Addr, OK: ev.Result.OK, Reason: ev.Result.Reason, Detail: ev.Result.Detail, At: now,
+	}
+	if ev.Result.OK {
+		w.probes, w.nextProbe = 0, now.Add(c.set.ProbeInterval)
+		return
+	}
+	w.nextProbe = now.Add(min(probeMin<<min(w.probes, 10), probeMax, c.set.ProbeInterval))
+	w.probes++
+}
+
+func cmpNetwork(a, b spec.Network) int {
+	return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Bridge, b.Bridge))
+}

@@ -1,0 +1,204 @@
+package hostagent
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+)
+
+// Lanes keep what may hang apart: a guest that does not answer delays no
+// action, a slow mirror no address.
+const (
+	laneActions = "actions"
+	laneFetch   = "fetch"
+	laneLooks   = "looks"
+	laneClaims  = "claims"
+	laneProbes  = "probes"
+	laneLocal   = "local"
+)
+
+// lane is a bounded pool with a queue. The Core asks for each thing at most
+// once at a time, so a queue is never longer than the number of proxies.
+type lane struct {
+	limit   int
+	running int
+	waiting []func() Event
+}
+
+// queue puts an effect into its lane.
+func (a *Agent) queue(work context.Context, ef Effect) {
+	a.effect(work, ef, func(name string, f func() Event) {
+		a.lanes[name].waiting = append(a.lanes[name].waiting, f)
+	})
+}
+
+// effect hands the work of an effect to put, with the lane it belongs to.
+func (a *Agent) effect(work context.Context, ef Effect, put func(lane string, f func() Event)) {
+	switch ef := ef.(type) {
+	case ListDomains:
+		put(laneLooks, func() Event {
+			ds, err := a.p.Hypervisor.ListDomains(work)
+			return DomainsListed{Domains: ds, Err: err}
+		})
+	case LookupDomain:
+		put(laneLooks, func() Event {
+			d, err := a.p.Hypervisor.LookupDomain(work, ef.UUID)
+			return DomainLooked{UUID: ef.UUID, Domain: d, Err: err}
+		})
+	case ScanTree:
+		put(laneLocal, func() Event { return TreeScanned{a.p.Tree.Scan()} })
+	case ReadNetworks:
+		put(laneLooks, func() Event { return a.readNetworks(work, ef.Networks) })
+	case ReadClaims:
+		put(laneClaims, func() Event { return a.readClaims(work, ef) })
+	case ProbeProxy:
+		put(laneProbes, func() Event {
+			return Probed{Name: ef.Name, Target: ef.Target, Result: a.p.Prober.Probe(work, ef.Target)}
+		})
+	case RunAction:
+		a.queueAction(work, ef.Action, put)
+	case RescanSources:
+		for _, s := range a.p.Sources {
+			s.Rescan()
+		}
+	case SaveState:
+		if err := a.p.State.SetTreeKnown(); err != nil {
+			a.p.Log.Error("state not saved", "error", err)
+		}
+	}
+}
+
+func (a *Agent) queueAction(work context.Context, act plan.Action, put func(string, func() Event)) {
+	name := laneActions
+	if act.Kind == plan.FetchImage {
+		name = laneFetch
+	}
+	a.begun[actionKey(act)] = a.p.Now()
+	a.logAction(act)
+	put(name, func() Event {
+		return a.seenAfter(work, ActionDone{Action: act, Err: a.p.Executor.Run(work, act)})
+	})
+}
+
+// seenAfter adds to an ended action what is there now.
+func (a *Agent) seenAfter(work context.Context, done ActionDone) ActionDone {
+	switch done.Action.Kind {
+	case plan.InitTree, plan.FetchImage:
+		t := a.p.Tree.Scan()
+		done.Tree = &t
+		return done
+	case plan.Prepare, plan.Discard:
+	default:
+		uuid := done.Action.UUID
+		d, err := a.p.Hypervisor.LookupDomain(work, uuid)
+		done.Look = &DomainLooked{UUID: uuid, Domain: d, Err: err}
+	}
+	done.Incarnations = a.p.Tree.ScanName(done.Action.Name)
+	return done
+}
+
+// dispatch starts what the lanes have room for.
+func (a *Agent) dispatch(work context.Context) {
+	for _, l := range a.lanes {
+		for l.running < l.limit && len(l.waiting) > 0 {
+			f := l.waiting[0]
+			l.waiting = l.waiting[1:]
+			l.running++
+			a.spawn(func() { a.send(work, ended{l, f()}) })
+		}
+	}
+}
+
+// ended carries an effect's event and gives its lane's place back.
+type ended struct {
+	lane *lane
+	Event
+}
+
+// noteEnded gives places back and unwraps the events in place.
+func (a *Agent) noteEnded(batch []Event) {
+	for i, ev := range batch {
+		if e, ok := ev.(ended); ok {
+			e.lane.running--
+			batch[i] = e.Event
+		}
+	}
+	for _, ev := range batch {
+		if done, ok := ev.(ActionDone); ok {
+			a.logDone(done)
+		}
+	}
+}
+
+// readNetworks reads subnets: of libvirt's networks from libvirt, of bridges
+// from the host's own interfaces. What can not be read is left out, so that
+// the last answer stands.
+func (a *Agent) readNetworks(ctx context.Context, nets []spec.Network) Event {
+	ev := NetworksRead{Prefixes: map[spec.Network][]netip.Prefix{}}
+	for _, n := range nets {
+		var ps []netip.Prefix
+		var err error
+		if n.Bridge != "" {
+			ps, err = a.p.Host.InterfacePrefixes(n.Bridge)
+		} else {
+			ps, err = a.p.Hypervisor.NetworkPrefixes(ctx, n.Network)
+		}
+		if err != nil {
+			a.p.Log.Debug("network not read", "network", n.Network+n.Bridge, "error", err)
+			continue
+		}
+		ev.Prefixes[n] = ps
+	}
+	var err error
+	if ev.HostAddrs, err = a.p.Host.Addresses(); err != nil {
+		a.p.Log.Warn("the host's own addresses could not be read", "error", err)
+	}
+	return ev
+}
+
+// readClaims asks the sources in order of trust and stops at the first that
+// has an answer, so that a proxy whose agent answers costs one call.
+func (a *Agent) readClaims(ctx context.Context, ef ReadClaims) Event {
+	ev := ClaimsRead{Name: ef.Name}
+	for _, src := range observe.AddressSources {
+		claims, err := a.p.Hypervisor.Claims(ctx, ef.UUID, src)
+		if err != nil {
+			a.p.Log.Debug("addresses not read", "proxy", ef.Name, "source", src, "error", err)
+			if observe.ClassOf(err) == observe.Disconnected {
+				break
+			}
+			continue
+		}
+		ev.Answers = append(ev.Answers, Answer{Source: src, Claims: claims})
+		if usable(claims) {
+			break
+		}
+	}
+	return ev
+}
+
+// usable tells whether an answer has more than loopback and link-local.
+func usable(claims []observe.Claim) bool {
+	for _, c := range claims {
+		if c.Addr.IsGlobalUnicast() {
+			return true
+		}
+	}
+	return false
+}
+
+func actionKey(a plan.Action) string {
+	if a.Kind == plan.FetchImage {
+		return a.Image.SHA256
+	}
+	return a.Name
+}
+
+// took is how long an action was under way.
+func (a *Agent) took(act plan.Action) time.Duration {
+	return a.p.Now().Sub(a.begun[actionKey(act)]).Round(time.Millisecond)
+}

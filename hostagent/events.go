@@ -1,0 +1,125 @@
+package hostagent
+
+import (
+	"net/netip"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+)
+
+// Event is one message to the Core: something was seen, or an effect ended.
+type Event interface{ event() }
+
+// Events.
+type (
+	// SourceRead is a source's whole content.
+	SourceRead struct{ Snapshot source.Snapshot }
+	// Hint is an event of the hypervisor: look again.
+	Hint struct{ observe.Event }
+	// DomainsListed answers ListDomains.
+	DomainsListed struct {
+		Domains []observe.RawDomain
+		Err     error
+	}
+	// DomainLooked answers LookupDomain.
+	DomainLooked struct {
+		UUID   string
+		Domain observe.RawDomain
+		Err    error
+	}
+	// TreeScanned answers ScanTree.
+	TreeScanned struct{ Tree observe.Tree }
+	// NetworksRead answers ReadNetworks. A network that could not be read is
+	// missing from Prefixes.
+	NetworksRead struct {
+		Prefixes  map[spec.Network][]netip.Prefix
+		HostAddrs []netip.Addr
+	}
+	// ClaimsRead answers ReadClaims: the answers of the sources that gave one.
+	ClaimsRead struct {
+		Name    string
+		Answers []Answer
+	}
+	// Probed answers ProbeProxy.
+	Probed struct {
+		Name   string
+		Target probe.Target
+		Result probe.Result
+	}
+	// ActionDone answers RunAction, with what is there after it: a step is
+	// planned from what was seen after the one before.
+	ActionDone struct {
+		Action       plan.Action
+		Err          error
+		Tree         *observe.Tree         // after InitTree and FetchImage
+		Incarnations []observe.Incarnation // of the action's proxy
+		Look         *DomainLooked         // when the action touched a domain
+	}
+	// FetchProgress says how far a base image is.
+	FetchProgress struct {
+		SHA256      string
+		Done, Total int64
+	}
+	// Tick says that time passed.
+	Tick struct{}
+)
+
+// Answer is what one source of addresses said.
+type Answer struct {
+	Source observe.AddressSource
+	Claims []observe.Claim
+}
+
+func (SourceRead) event()    {}
+func (Hint) event()          {}
+func (DomainsListed) event() {}
+func (DomainLooked) event()  {}
+func (TreeScanned) event()   {}
+func (NetworksRead) event()  {}
+func (ClaimsRead) event()    {}
+func (Probed) event()        {}
+func (ActionDone) event()    {}
+func (FetchProgress) event() {}
+func (Tick) event()          {}
+
+// Effect is one thing that the Core wants done. Each ends in one event, but
+// for RescanSources and SaveState.
+type Effect interface{ effect() }
+
+// Effects.
+type (
+	// ListDomains reads all domains.
+	ListDomains struct{}
+	// LookupDomain reads one domain.
+	LookupDomain struct{ UUID string }
+	// ScanTree reads the image tree.
+	ScanTree struct{}
+	// ReadNetworks reads the subnets of the networks that specs use.
+	ReadNetworks struct{ Networks []spec.Network }
+	// ReadClaims asks for a domain's addresses.
+	ReadClaims struct{ Name, UUID string }
+	// ProbeProxy probes a proxy.
+	ProbeProxy struct {
+		Name   string
+		Target probe.Target
+	}
+	// RunAction runs a planned action.
+	RunAction struct{ Action plan.Action }
+	// RescanSources makes the sources read again soon.
+	RescanSources struct{}
+	// SaveState keeps what must survive a restart.
+	SaveState struct{ TreeKnown bool }
+)
+
+func (ListDomains) effect()   {}
+func (LookupDomain) effect()  {}
+func (ScanTree) effect()      {}
+func (ReadNetworks) effect()  {}
+func (ReadClaims) effect()    {}
+func (ProbeProxy) effect()    {}
+func (RunAction) effect()     {}
+func (RescanSources) effect() {}
+func (SaveState) effect()     {}

@@ -1,0 +1,128 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/seed"
+)
+
+const (
+	seedMode    = 0o640
+	consoleMode = 0o640
+)
+
+// WriteSeed puts the seed of an incarnation in place, or replaces it; a guest
+// that has the old one open keeps it.
+func (t *Tree) WriteSeed(name, instance string, img seed.Image) error {
+	if err := checkIDs(name, instance); err != nil {
+		return fmt.Errorf("write seed: %w", err)
+	}
+	if len(img.Bytes) == 0 {
+		return fmt.Errorf("write seed of %s: the image is empty", name)
+	}
+	dir, err := t.openSub(seedDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := t.publish(dir, name+"."+instance+seedSuffix, seedMode, content(img.Bytes)); err != nil {
+		return fmt.Errorf("write seed of %s: %w", name, err)
+	}
+	return nil
+}
+
+// PrepareConsole makes the empty console log of a name when there is none, so
+// that it is the agent's: libvirt's log daemon appends to a file that is there
+// and makes one that only root reads otherwise.
+func (t *Tree) PrepareConsole(name string) error {
+	if err := spec.CheckName(spec.KindProxy, name); err != nil {
+		return fmt.Errorf("prepare console log: %w", err)
+	}
+	dir, err := t.openSub(consoleDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := dir.OpenFile(name+consoleSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, consoleMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("prepare console log: %w", err)
+	}
+	return errors.Join(f.Chmod(consoleMode), f.Close())
+}
+
+// RemoveIncarnation removes the files of one incarnation: overlay and seed with
+// what an interrupted call left of them, then the record, which says until the
+// end what the others were. What is gone already is success. A base is never
+// removed.
+func (t *Tree) RemoveIncarnation(name, instance string) error {
+	if err := checkIDs(name, instance); err != nil {
+		return fmt.Errorf("remove incarnation: %w", err)
+	}
+	r, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	id := name + "." + instance
+	for _, f := range []struct{ dir, file string }{
+		{diskDir, partName(id + overlaySuffix)},
+		{diskDir, id + overlaySuffix},
+		{seedDir, partName(id + seedSuffix)},
+		{seedDir, id + seedSuffix},
+		{diskDir, partName(id + recordSuffix)},
+		{diskDir, id + recordSuffix},
+	} {
+		if err := remove(r, f.dir+"/"+f.file); err != nil {
+			return fmt.Errorf("remove incarnation %s: %w", id, err)
+		}
+		if err := t.step("removed " + f.file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveConsole removes the console log of a name, and those that libvirt's log
+// daemon rotated (NAME.log.0 and so on).
+func (t *Tree) RemoveConsole(name string) error {
+	if err := spec.CheckName(spec.KindProxy, name); err != nil {
+		return fmt.Errorf("remove console log: %w", err)
+	}
+	r, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	files, err := readNames(r, consoleDir)
+	if err != nil {
+		return fmt.Errorf("remove console log: %w", err)
+	}
+	for _, file := range files {
+		rest, ok := strings.CutPrefix(file, name+consoleSuffix)
+		if !ok || !rotation(rest) {
+			continue
+		}
+		if err := remove(r, consoleDir+"/"+file); err != nil {
+			return fmt.Errorf("remove console log: %w", err)
+		}
+	}
+	return nil
+}
+
+// rotation tells whether s is what rotation adds to a log's name: nothing yet,
+// or a dot and a small number.
+func rotation(s string) bool {
+	if s == "" {
+		return true
+	}
+	digits, ok := strings.CutPrefix(s, ".")
+	return ok && len(digits) >= 1 && len(digits) <= 3 && strings.Trim(digits, "0123456789") == ""
+}

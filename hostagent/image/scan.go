@@ -1,0 +1,244 @@
+package image
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+)
+
+const (
+	// settle is how long after a directory's last change its time stamp is
+	// trusted to show the next one: some file systems count in seconds.
+	settle = 2 * time.Second
+	// deepEvery is after how long files are looked at again though no
+	// directory changed: one that was truncated in place shows in no directory.
+	deepEvery = 5 * time.Minute
+)
+
+// contents is what was read of a tree whose marker is good.
+type contents struct {
+	tree    observe.Tree
+	records map[string]record // by file name
+	dirs    [3]stamp          // of base, disk and seed
+	read    time.Time         // when reading began
+}
+
+// stamp tells a file or directory from what it was before.
+type stamp struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64 // nanoseconds
+}
+
+func stampOf(fi fs.FileInfo) stamp {
+	s := sys(fi)
+	return stamp{dev: s.Dev, ino: s.Ino, size: s.Size, mtime: s.Mtim.Nano(), ctime: s.Ctim.Nano()}
+}
+
+// record is a record file as it was read last.
+type record struct {
+	stamp   stamp
+	rec     *observe.Record
+	problem string
+}
+
+// Scan gives what the tree holds. The result is shared: it must not be changed.
+//
+// Scan has no error: a tree that can not be read to its end has another Marker
+// than MarkerOK, a Detail, and no content. Files that are not named by our
+// scheme are passed over. While no file appears or goes it costs a few system
+// calls whatever the number of files; what changes within a file is seen by
+// ScanName at once, by Scan within five minutes.
+func (t *Tree) Scan() observe.Tree {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, err := t.open()
+	if err != nil {
+		t.cache = nil
+		return t.failed(err)
+	}
+	defer r.Close()
+	if t.cache != nil && t.cache.current(r, t.now()) {
+		return t.cache.tree
+	}
+	c, err := t.readContents(r)
+	if err != nil {
+		t.cache = nil
+		return t.failed(t.unusable(observe.MarkerUnreadable, "%v", err))
+	}
+	t.cache = c
+	return c.tree
+}
+
+// failed is the result of a scan that saw nothing it may speak of.
+func (t *Tree) failed(err error) observe.Tree {
+	tree := observe.Tree{
+		Root:         t.root,
+		Marker:       observe.MarkerUnreadable,
+		Detail:       err.Error(),
+		Bases:        map[string]observe.Base{},
+		Incarnations: map[string][]observe.Incarnation{},
+	}
+	var m *MarkerError
+	if errors.As(err, &m) {
+		tree.Marker = m.State
+	}
+	if tree.Marker != observe.MarkerAbsent {
+		return tree
+	}
+	if r, err := t.openRoot(); err == nil {
+		defer r.Close()
+		tree.Empty, _ = isEmpty(r)
+	}
+	return tree
+}
+
+// current tells whether no directory changed since it was read.
+func (c *contents) current(r *os.Root, now time.Time) bool {
+	if age := now.Sub(c.read); age < 0 || age > deepEvery {
+		return false
+	}
+	dirs, err := stampDirs(r)
+	if err != nil || dirs != c.dirs {
+		return false
+	}
+	trusted := c.read.Add(-settle).UnixNano()
+	for _, d := range dirs {
+		if d.mtime > trusted || d.ctime > trusted {
+			return false
+		}
+	}
+	return true
+}
+
+// stampDirs looks at base, disk and seed; a missing one has the zero stamp.
+func stampDirs(r *os.Root) (dirs [3]stamp, err error) {
+	for i, name := range [3]string{baseDir, diskDir, seedDir} {
+		fi, err := r.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return dirs, err
+		}
+		dirs[i] = stampOf(fi)
+	}
+	return dirs, nil
+}
+
+// readContents reads the tree. The directories' stamps are taken first: what
+// changes while it reads makes the next scan read again.
+func (t *Tree) readContents(r *os.Root) (*contents, error) {
+	c := &contents{read: t.now(), records: map[string]record{}}
+	var err error
+	if c.dirs, err = stampDirs(r); err != nil {
+		return nil, err
+	}
+	c.tree = observe.Tree{Root: t.root, Marker: observe.MarkerOK}
+	if c.tree.Bases, err = t.readBases(r); err != nil {
+		return nil, err
+	}
+	s := t.newScanner(r, "", c.records)
+	if err := s.scan(); err != nil {
+		return nil, err
+	}
+	c.tree.Incarnations = s.result()
+	return c, nil
+}
+
+func (t *Tree) readBases(r *os.Root) (map[string]observe.Base, error) {
+	names, err := readNames(r, baseDir)
+	if err != nil {
+		return nil, err
+	}
+	bases := map[string]observe.Base{}
+	for _, name := range names {
+		sha256, format, ok := parseBase(name)
+		if !ok {
+			continue
+		}
+		fi, err := r.Lstat(baseDir + "/" + name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if fi.Mode().IsRegular() {
+			bases[sha256] = t.base(sha256, format)
+		}
+	}
+	return bases, nil
+}
+
+// ScanName looks at the files of one name again and gives its incarnations, in
+// the order of observe.Tree. The result is shared with later scans: it must not
+// be changed. When the tree can not be read, it gives what was last known; the
+// next Scan says what is wrong.
+func (t *Tree) ScanName(name string) []observe.Incarnation {
+	if !validName(name) {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found, err := t.readName(name)
+	if err != nil {
+		if t.cache == nil {
+			return nil
+		}
+		return t.cache.tree.Incarnations[name]
+	}
+	return found
+}
+
+func (t *Tree) readName(name string) ([]observe.Incarnation, error) {
+	r, err := t.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	records := map[string]record{}
+	s := t.newScanner(r, name, records)
+	if err := s.scan(); err != nil {
+		return nil, err
+	}
+	found := s.result()[name]
+	if t.cache != nil {
+		t.cache.replace(name, found, records)
+	}
+	return found, nil
+}
+
+// replace puts what was found of one name into the cache. The map that earlier
+// scans gave away stays as it is.
+func (c *contents) replace(name string, found []observe.Incarnation, records map[string]record) {
+	maps.DeleteFunc(c.records, func(file string, _ record) bool {
+		n, _, _, _ := ParseFile(file)
+		return n == name
+	})
+	maps.Copy(c.records, records)
+	all := maps.Clone(c.tree.Incarnations)
+	delete(all, name)
+	if len(found) > 0 {
+		all[name] = found
+	}
+	c.tree.Incarnations = all
+}
+
+// ours tells whether a file name, a temporary one included, is one of ours, and
+// whose; only, when not empty, is the one name of interest.
+func ours(file, only string) (name, instance, kind string, part, ok bool) {
+	if final, is := parsePart(file); is {
+		file, part = final, true
+	}
+	if only != "" && !strings.HasPrefix(file, only+".") {
+		return "", "", "", false, false
+	}
+	name, instance, kind, ok = ParseFile(file)
+	return name, instance, kind, part, ok && (only == "" || name == only)
+}

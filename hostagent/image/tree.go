@@ -1,0 +1,103 @@
+package image
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/upstream"
+)
+
+// Defaults of New.
+const (
+	DefaultQemuImg  = "qemu-img"
+	DefaultDeadline = 30 * time.Second
+	DefaultMaxBase  = 64 << 30 // bytes
+)
+
+// Fetcher gets an object over https; upstream.Client is one. w implements
+// upstream.Restarter.
+type Fetcher interface {
+	Fetch(ctx context.Context, url string, w io.Writer, limit int64, progress func(done, total int64)) error
+}
+
+// Tree is the image tree of one host. It is safe for concurrent use, within
+// what the package comment says.
+type Tree struct {
+	root, host string
+	qemuImg    string
+	deadline   time.Duration
+	maxBase    int64
+	fetcher    Fetcher
+	now        func() time.Time
+	device     func(path string, fi fs.FileInfo) uint64
+	step       func(step string) error
+
+	home atomic.Pointer[uint64] // the device the marker was first found on
+
+	mu    sync.Mutex
+	cache *contents        // nil: read everything
+	sizes map[string]int64 // virtual sizes of bases, by file name
+
+	flightMu sync.Mutex
+	flights  map[string]*flight // by file name
+}
+
+// Option changes a default of New.
+type Option func(*Tree)
+
+// WithQemuImg names the qemu-img to run: a path, or a name looked up in PATH.
+func WithQemuImg(path string) Option { return func(t *Tree) { t.qemuImg = path } }
+
+// WithDeadline bounds one run of qemu-img.
+func WithDeadline(d time.Duration) Option { return func(t *Tree) { t.deadline = d } }
+
+// WithClock replaces time.Now.
+func WithClock(now func() time.Time) Option { return func(t *Tree) { t.now = now } }
+
+// WithFetcher sets the client that fetches https sources.
+func WithFetcher(f Fetcher) Option { return func(t *Tree) { t.fetcher = f } }
+
+// WithMaxBase bounds a base image, in bytes.
+func WithMaxBase(n int64) Option { return func(t *Tree) { t.maxBase = n } }
+
+// withDevice replaces how the device of root, marker and directories is found.
+func withDevice(f func(path string, fi fs.FileInfo) uint64) Option {
+	return func(t *Tree) { t.device = f }
+}
+
+// withStep sets a function that is called after each step of publishing a
+// file; its error ends the call as a failure of that step.
+func withStep(f func(step string) error) Option { return func(t *Tree) { t.step = f } }
+
+// New makes a Tree for the directory root, an absolute path, of the host with
+// the id hostID. It does no I/O.
+func New(root, hostID string, opt ...Option) *Tree {
+	t := &Tree{
+		root:     filepath.Clean(root),
+		host:     hostID,
+		qemuImg:  DefaultQemuImg,
+		deadline: DefaultDeadline,
+		maxBase:  DefaultMaxBase,
+		now:      time.Now,
+		device:   func(_ string, fi fs.FileInfo) uint64 { return sys(fi).Dev },
+		step:     func(string) error { return nil },
+		sizes:    map[string]int64{},
+		flights:  map[string]*flight{},
+	}
+	for _, o := range opt {
+		o(t)
+	}
+	if t.fetcher == nil {
+		t.fetcher = upstream.New(upstream.Options{})
+	}
+	return t
+}
+
+// sys gives what Linux knows of a file that was looked at.
+func sys(fi fs.FileInfo) *syscall.Stat_t { return fi.Sys().(*syscall.Stat_t) }

@@ -1,0 +1,66 @@
+package hostagent
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+// logger is the log of what concerns an action.
+func (a *Agent) logger(act plan.Action) *slog.Logger {
+	switch act.Kind {
+	case plan.FetchImage:
+		return a.p.Log.With("action", string(act.Kind), "image", act.Image.Key, "source", act.Image.Source)
+	case plan.InitTree:
+		return a.p.Log.With("action", string(act.Kind))
+	}
+	return a.p.Log.With("action", string(act.Kind), "proxy", act.Name)
+}
+
+func (a *Agent) logAction(act plan.Action) {
+	a.logger(act).Debug("begin", "reason", act.Reason)
+}
+
+func (a *Agent) logDone(done ActionDone) {
+	l := a.logger(done.Action).With("reason", done.Action.Reason, "took", a.took(done.Action).String())
+	if done.Err != nil {
+		l.Warn("failed", "error", done.Err)
+		return
+	}
+	l.Info("done")
+}
+
+// logChanges says each change of a condition once: a standing fault is one
+// line, however long it stands.
+func (a *Agent) logChanges() {
+	for _, ch := range a.core.Planned().Changes {
+		c := ch.Condition
+		l, level := a.p.Log, slog.LevelInfo
+		if ch.Name != "" {
+			l = l.With("proxy", ch.Name)
+		}
+		switch {
+		case c.Status == status.Unknown, c.Type == status.Ready && c.Status != status.True:
+			level = slog.LevelDebug // for a moment only, or another condition says why
+		case ch.Name == "" && c.Status != status.True, c.Type == status.Synced && ch.Phase == status.PhaseBlocked:
+			level = slog.LevelWarn
+		}
+		l.Log(context.Background(), level, "condition", "type", c.Type, "status", string(c.Status), "cause", c.Reason, "detail", c.Message)
+	}
+}
+
+// logProblems says each problem of the sources once, while it stands.
+func (a *Agent) logProblems(h status.Host) {
+	now := map[string]bool{}
+	for _, s := range h.Sources {
+		for _, problem := range s.Problems {
+			now[problem] = true
+			if !a.said[problem] {
+				a.p.Log.Warn("spec problem", "problem", problem)
+			}
+		}
+	}
+	a.said = now
+}

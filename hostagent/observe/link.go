@@ -1,0 +1,10 @@
+package observe
+
+// LinkStats is how the link to the hypervisor is doing, for metrics and status.
+type LinkStats struct {
+	Connected bool
+	Open      int    // connections not yet closed, those that wait for a stuck call included
+	Stuck     int    // calls nobody waits for any more and that have not returned; each holds a slot
+	Connects  uint64 // times the link came up
+	Leaked    uint64 // connections that still had references when they were closed: a bug, each keeps a socket
+}

@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"hash/fnv"
+	"maps"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+// Memory is what planning must remember from one call to the next. It is a
+// value: Make returns a new one and leaves its argument alone.
+type Memory struct {
+	// TreeKnown is set once a marker of this host was seen or written. From
+	// then on an empty image tree is a volume that is not mounted, never a
+	// fresh tree.
+	TreeKnown bool
+	Proxies   map[string]Proxy // by name
+	Images    map[string]Retry // by sha256
+	Host      []status.Condition
+}
+
+// Proxy is the memory of one proxy.
+type Proxy struct {
+	Absent     *Absence
+	Stop       *Stop
+	Retry      Retry
+	Starts     Starts
+	WasReady   bool
+	Conditions []status.Condition
+}
+
+// Absence is the first of the two reads that must miss a name.
+type Absence struct {
+	Seq   uint64
+	Since time.Time
+}
+
+// Stop is a power-off under way.
+type Stop struct {
+	Since time.Time // first request
+	Asked time.Time // latest request
+}
+
+// Starts counts starts in a row that did not last.
+type Starts struct {
+	Last  time.Time
+	Short int
+}
+
+// Retry is the backoff after failed actions.
+type Retry struct {
+	Failures int
+	Next     time.Time // not before
+	Class    observe.Class
+	Error    string
+	Hash     spec.Hash // the spec the failure belongs to
+}
+
+// Backoff bounds.
+const (
+	backoffMin = time.Second
+	backoffMax = 5 * time.Minute
+	// steadyRun is how long a domain must run for its start to count as good.
+	steadyRun = 10 * time.Minute
+)
+
+// backoff is the wait after the n-th failure in a row: exponential with a
+// jitter that is a function of key, so that planning stays deterministic and
+// proxies that fail together do not retry together.
+func backoff(n int, key string) time.Duration {
+	d := backoffMax
+	if n < 10 {
+		d = min(backoffMin<<max(n-1, 0), backoffMax)
+	}
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	h.Write([]byte{byte(n)})
+	return d*3/4 + time.Duration(h.Sum32()%1000)*(d/2)/1000
+}
+
+// next is the Retry after one more failure.
+func (r Retry) next(err error, hash spec.Hash, key string, now time.Time) Retry {
+	n := r.Failures + 1
+	return Retry{
+		Failures: n,
+		Next:     now.Add(backoff(n, key)),
+		Class:    observe.ClassOf(err),
+		Error:    err.Error(),
+		Hash:     hash,
+	}
+}
+
+// Done returns the memory after an action ended, with its error or nil.
+func (m Memory) Done(a Action, err error, now time.Time) Memory {
+	m.Proxies, m.Images = maps.Clone(m.Proxies), maps.Clone(m.Images)
+	switch {
+	case a.Kind == FetchImage && err == nil:
+		delete(m.Images, a.Image.SHA256)
+	case a.Kind == FetchImage:
+		if m.Images == nil {
+			m.Images = map[string]Retry{}
+		}
+		m.Images[a.Image.SHA256] = m.Images[a.Image.SHA256].next(err, spec.Hash{}, a.Image.SHA256, now)
+	case a.Name != "":
+		if m.Proxies == nil {
+			m.Proxies = map[string]Proxy{}
+		}
+		m.Proxies[a.Name] = m.Proxies[a.Name].done(a, err, now)
+	case a.Kind == InitTree && err == nil:
+		m.TreeKnown = true
+	}
+	return m
+}
+
+func (p Proxy) done(a Action, err error, now time.Time) Proxy {
+	if err != nil {
+		p.Retry = p.Retry.next(err, a.Hash, a.Name+string(a.Kind), now)
+		return p
+	}
+	p.Retry = Retry{}
+	if a.Kind == Start {
+		if !p.Starts.Last.IsZero() && now.Sub(p.Starts.Last) < steadyRun {
+			p.Starts.Short++
+		} else {
+			p.Starts.Short = 0
+		}
+		p.Starts.Last = now
+	}
+	if a.Kind == Define {
+		p.Starts = Starts{}
+	}
+	return p
+}

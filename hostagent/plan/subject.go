@@ -1,0 +1,157 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+// Reasons that tests and operators rely on.
+const (
+	reasonTree   = "ImageTreeMissing"
+	reasonInSync = "InSync"
+	reasonNotYet = "NotYet" // the agent has just started
+)
+
+// subject is one proxy while Make works on it.
+type subject struct {
+	name string
+	uuid string
+	want *source.Proxy   // nil: no source lists it
+	dom  *observe.Domain // nil: absent
+	incs []observe.Incarnation
+	mem  Proxy
+
+	verdict   verdict
+	addresses []observe.Address
+	rejected  []observe.Rejected
+	conflict  string // another proxy that claims an address of this one
+	gone      bool   // nothing is left: forget it
+}
+
+// verdict is what decide found: how the proxy stands towards its spec.
+type verdict struct {
+	phase   status.Phase
+	synced  status.Truth
+	reason  string
+	message string
+	next    string // the step under way or awaited, in words
+}
+
+func (p *planner) subject(name string) *subject {
+	s := &subject{
+		name: name,
+		uuid: domxml.DomainUUID(p.Policy.HostID, name),
+		incs: p.Observed.Tree.Incarnations[name],
+		mem:  p.Memory.Proxies[name],
+	}
+	if w, ok := p.Desired.Proxies[name]; ok {
+		s.want = &w
+	}
+	if d, ok := p.Observed.Domains[s.uuid]; ok {
+		s.dom = &d
+	}
+	return s
+}
+
+// spec is the spec the proxy should run; nil when none was ever good.
+func (s *subject) spec() *spec.Spec {
+	if s.want == nil {
+		return nil
+	}
+	return s.want.Spec
+}
+
+func (s *subject) hash() spec.Hash {
+	if s.want == nil {
+		return spec.Hash{}
+	}
+	return s.want.Hash
+}
+
+// instance is the incarnation the domain is defined on; empty without one.
+func (s *subject) instance() string {
+	if s.dom == nil || s.dom.Owner == nil {
+		return ""
+	}
+	return s.dom.Owner.Instance
+}
+
+// off tells whether the domain is there and powered off.
+func (s *subject) off() bool { return s.dom != nil && s.dom.Power == observe.PowerOff }
+
+// running tells whether the domain is there and runs.
+func (s *subject) running() bool { return s.dom != nil && s.dom.Power == observe.PowerRunning }
+
+// incarnation finds one by its instance-id.
+func (s *subject) incarnation(instance string) *observe.Incarnation {
+	for i := range s.incs {
+		if s.incs[i].Instance == instance {
+			return &s.incs[i]
+		}
+	}
+	return nil
+}
+
+// usable finds the newest complete incarnation made for h.
+func (p *planner) usable(s *subject, h spec.Hash) *observe.Incarnation {
+	for i := len(s.incs) - 1; i >= 0; i-- {
+		inc := &s.incs[i]
+		if !p.oursIncarnation(*inc) || !inc.Overlay {
+			continue
+		}
+		if rh, err := spec.ParseHash(inc.Record.SpecHash); err == nil && sameIncarnation(rh, h) {
+			return inc
+		}
+	}
+	return nil
+}
+
+// sameIncarnation tells whether a guest made from have still is what want
+// asks for. Hashes of different versions can not be compared: the guest then
+// stays as it is (invariant 10).
+func sameIncarnation(have, want spec.Hash) bool {
+	return have.Version != want.Version || have.Incarnation == want.Incarnation
+}
+
+func sameMachine(have, want spec.Hash) bool {
+	return have.Version != want.Version || have.Machine == want.Machine
+}
+
+// nics are the MACs and subnets the proxy's addresses must belong to.
+func (p *planner) nics(s *subject) []observe.NIC {
+	sp := s.spec()
+	if sp == nil {
+		return nil
+	}
+	var out []observe.NIC
+	for i, n := range sp.Networks {
+		out = append(out, observe.NIC{
+			MAC:      domxml.MAC(p.Policy.HostID, s.name, i),
+			Prefixes: p.Observed.Prefixes[n],
+		})
+	}
+	return out
+}
+
+// target is where the proxy answers; ok is false without an address.
+func (s *subject) target() (netip.AddrPort, bool) {
+	sp := s.spec()
+	if sp == nil || len(s.addresses) == 0 || s.conflict != "" {
+		return netip.AddrPort{}, false
+	}
+	return netip.AddrPortFrom(s.addresses[0].Addr, uint16(sp.Port)), true
+}
+
+// String says how far a fetch is.
+func (p Progress) String() string {
+	if p.Total <= 0 {
+		return fmt.Sprintf("%d MiB", p.Done>>20)
+	}
+	return fmt.Sprintf("%d of %d MiB", p.Done>>20, p.Total>>20)
+}

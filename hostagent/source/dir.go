@@ -1,0 +1,135 @@
+package source
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+)
+
+// Decoder makes a spec of a file's content. name is the proxy's, file the
+// path to show to people. An error that is spec.Problems is shown problem by
+// problem. open reads another file beneath the same directory, of at most 32
+// MiB; its errors name the file and what to do.
+type Decoder func(name, file string, data []byte, open func(rel string) ([]byte, error)) (spec.Spec, error)
+
+// Defaults of the options of NewDir.
+const (
+	DefaultDebounce  = 200 * time.Millisecond
+	DefaultPoll      = 30 * time.Second // file events make it quick; this repairs lost ones
+	DefaultBlindPoll = 2 * time.Second
+)
+
+// Dir is a directory of spec files as a source: one file NAME.toml is one
+// proxy. It is safe for use by several goroutines, but only one may Run it.
+type Dir struct {
+	dir        string
+	decode     Decoder
+	now        func() time.Time
+	log        *slog.Logger
+	debounce   time.Duration
+	poll       time.Duration // between reads when events tell of changes
+	blindPoll  time.Duration // between reads when they do not
+	newWatcher func() (*fsnotify.Watcher, error)
+	asked      chan struct{} // holds one request to read soon
+
+	mu       sync.Mutex
+	seq      uint64
+	entries  map[string]Entry  // of the last read that was not in doubt
+	files    map[string]parsed // by file name; what entries were made of
+	indirect bool              // some content is where a watch on dir does not see it change
+	settle   settling
+}
+
+// Option changes a default of NewDir.
+type Option func(*Dir)
+
+// WithClock sets the clock; the default is time.Now.
+func WithClock(now func() time.Time) Option { return func(d *Dir) { d.now = now } }
+
+// WithLogger sets the logger; the default discards.
+func WithLogger(log *slog.Logger) Option { return func(d *Dir) { d.log = log } }
+
+// WithDebounce sets for how long no event must come before Run reads the
+// directory; after ten times that it reads it anyway.
+func WithDebounce(quiet time.Duration) Option { return func(d *Dir) { d.debounce = quiet } }
+
+// WithPoll sets how often Run reads the directory with no event: usually, and
+// when it can not rely on events (they are not available, the directory is in
+// doubt, or specs use files that are outside of it or behind links).
+func WithPoll(usual, blind time.Duration) Option {
+	return func(d *Dir) { d.poll, d.blindPoll = usual, blind }
+}
+
+// NewDir gives the source for the directory dir, which need not exist yet. It
+// does no I/O.
+func NewDir(dir string, decode Decoder, opt ...Option) *Dir {
+	d := &Dir{
+		dir:        filepath.Clean(dir),
+		decode:     decode,
+		now:        time.Now,
+		log:        slog.New(slog.DiscardHandler),
+		debounce:   DefaultDebounce,
+		poll:       DefaultPoll,
+		blindPoll:  DefaultBlindPoll,
+		newWatcher: fsnotify.NewWatcher,
+		asked:      make(chan struct{}, 1),
+		entries:    map[string]Entry{},
+		files:      map[string]parsed{},
+	}
+	for _, o := range opt {
+		o(d)
+	}
+	return d
+}
+
+// Restore sets the last good state, as kept over a restart. It is for before
+// the first read: what a read finds replaces it.
+func (d *Dir) Restore(entries map[string]Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries = maps.Clone(entries)
+}
+
+// Rescan makes Run read soon, event or not. It does not block.
+func (d *Dir) Rescan() {
+	select {
+	case d.asked <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// ReadOnce reads the directory now. Content that looks unchanged since the
+// last read (size, times, inode of every file involved) is not read again.
+func (d *Dir) ReadOnce() Snapshot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	snap := Snapshot{Origin: OriginDir, Location: d.dir}
+	result, err := d.read()
+	if err != nil {
+		snap.Problem = fmt.Sprintf("%s: %v; until then the specs last read stand", d.dir, err)
+	} else {
+		d.seq++
+		d.entries, d.files, d.indirect = result.entries, result.files, result.indirect
+		snap.Synced, snap.Ignored = true, result.ignored
+	}
+	snap.Seq, snap.Read = d.seq, d.now()
+	snap.Entries = maps.Clone(d.entries)
+	return snap
+}
+
+// interval is how long Run waits for an event after snap.
+func (d *Dir) interval(snap Snapshot, watched bool) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if watched && snap.Synced && !d.indirect {
+		return d.poll
+	}
+	return d.blindPoll
+}

@@ -1,0 +1,40 @@
+package source
+
+import (
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+)
+
+// OriginDir is the origin of proxies whose spec is a file of the watched
+// directory.
+const OriginDir = "dir"
+
+// Snapshot is all that one source says at one moment: always the whole, never
+// a difference.
+//
+// Synced is false when the source is in doubt (missing or unreadable
+// directory, say); then Entries are the last good ones and absence of a name
+// means nothing.
+type Snapshot struct {
+	Origin   string
+	Location string    // for people: the directory
+	Seq      uint64    // grows with each complete, error-free read
+	Read     time.Time // when this read ended
+	Synced   bool
+	Problem  string           // why not Synced, and what to do
+	Entries  map[string]Entry // by proxy name; every name that is present, broken ones too
+	Ignored  []string         // problems with files that name no proxy (a bad file name, say)
+}
+
+// Entry is one proxy of a source.
+type Entry struct {
+	Name string
+	File string // for people: where it was read
+	// Spec is the last good spec; nil when there never was one.
+	Spec *spec.Spec
+	Hash spec.Hash // of Spec
+	// Problems are those of the current content. When there are any, Spec is
+	// an earlier version of it.
+	Problems []string
+}

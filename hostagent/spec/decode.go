@@ -1,0 +1,186 @@
+package spec
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/internal/doc"
+)
+
+// Opener reads a file that a spec names by a relative path. It decides what
+// may be read (nothing outside the spec's own directory, no link out of it)
+// and bounds what it returns.
+type Opener func(rel string) ([]byte, error)
+
+// DecodeTOML reads the spec of the proxy called name from a TOML document;
+// file is the document's name for people. open reads what user_data_file
+// names; nil means that no file may be named.
+//
+// An error is Problems: everything wrong with the document at once. The
+// document is decoded, completed by cat's defaults and validated against cat,
+// in three steps that share no state but the draft.
+func DecodeTOML(name, file string, data []byte, cat Catalog, open Opener) (Spec, error) {
+	d, err := doc.ParseTOML(file, data)
+	if err != nil {
+		return Spec{}, err
+	}
+	root := d.Root()
+	if err := CheckName(KindProxy, name); err != nil {
+		root.Fail("", "%v", err)
+	}
+	root.Refuse("name", "the file's stem is the proxy's name")
+	dr := decode(root, open)
+	dr.complete(root, cat.Defaults)
+	s := dr.validate(root, cat)
+	s.Name = name
+	if err := d.Err(); err != nil {
+		return Spec{}, err
+	}
+	return s, nil
+}
+
+// draft is a spec as it was written: what is absent is zero, references are
+// keys.
+type draft struct {
+	image, machineType string
+	cpus               int
+	memory, disk       Size
+	port               int
+	userData           Secret
+	guestAgent         bool
+	networks           []Network
+	probe              Probe
+	labels             map[string]string
+}
+
+// decode reads every key the document may have. It reports what is wrong with
+// a value by itself; how values fit together is validate's.
+func decode(t *doc.Table, open Opener) draft {
+	var d draft
+	d.image, _ = doc.Text(t, "image", named(KindImage))
+	d.machineType, _ = doc.Text(t, "machine_type", named(KindMachineType))
+	cpus, _ := t.Int("cpus", 1, MaxCPUs)
+	d.cpus = int(cpus)
+	d.memory, _ = doc.Text(t, "memory", ParseMemory)
+	d.disk, _ = doc.Text(t, "disk", ParseDisk)
+	port, _ := t.Int("port", 1, 65535)
+	d.port = int(port)
+	d.userData = userData(t, open)
+	d.guestAgent, _ = t.Bool("install_guest_agent")
+	d.networks = networks(t)
+	d.probe = decodeProbe(t.Table("probe"))
+	d.labels = labels(t.Table("labels"))
+	return d
+}
+
+// named makes a parser of names of that kind.
+func named(kind string) func(string) (string, error) {
+	return func(name string) (string, error) { return name, CheckName(kind, name) }
+}
+
+// complete fills in what the document is silent about.
+func (d *draft) complete(t *doc.Table, def Defaults) {
+	if !t.Has("image") {
+		d.image = def.Image
+	}
+	if !t.Has("machine_type") && !t.Has("cpus") && !t.Has("memory") {
+		d.machineType = def.MachineType
+	}
+	if !t.Has("disk") {
+		d.disk = def.Disk
+	}
+	if !t.Has("port") {
+		d.port = orElse(def.Port, DefaultPort)
+	}
+	if !t.Has("install_guest_agent") {
+		d.guestAgent = true
+	}
+	if !t.Has("network") {
+		d.networks = []Network{orElse(def.Network, Network{Network: DefaultNetwork})}
+	}
+	d.probe.Type = orElse(d.probe.Type, ProbeTCP)
+	if d.probe.Type == ProbeHTTP {
+		d.probe.ExpectStatus = orElse(d.probe.ExpectStatus, DefaultStatus)
+	}
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// validate checks how the values fit together and with cat, and resolves the
+// references to cat.
+func (d *draft) validate(t *doc.Table, cat Catalog) Spec {
+	checkProbe(t.Table("probe"), d.probe)
+	s := Spec{
+		MachineType: d.machineType,
+		Disk:        d.disk,
+		Port:        d.port,
+		UserData:    d.userData,
+		GuestAgent:  d.guestAgent,
+		Networks:    d.networks,
+		Probe:       d.probe,
+		Labels:      d.labels,
+	}
+	s.Image = d.resolveImage(t, cat.Images)
+	s.CPUs, s.Memory = d.resolveMachine(t, cat.MachineTypes)
+	return s
+}
+
+func (d *draft) resolveImage(t *doc.Table, images map[string]Image) Image {
+	image, ok := images[d.image]
+	switch {
+	case ok:
+	case d.image != "":
+		t.Fail("image", "there is no image %q; %s", d.image, known(d.image, images, "[images.KEY]"))
+	case !t.Has("image"):
+		t.Fail("image", "is missing and the config has no default; %s", known("", images, "[images.KEY]"))
+	}
+	return image
+}
+
+func (d *draft) resolveMachine(t *doc.Table, types map[string]MachineType) (int, Size) {
+	const either = "give machine_type, or cpus and memory"
+	if t.Has("machine_type") && (t.Has("cpus") || t.Has("memory")) {
+		t.Fail("machine_type", "is given beside cpus or memory; %s", either)
+	}
+	if t.Has("cpus") != t.Has("memory") && !t.Has("machine_type") {
+		t.Fail("", "has only one of cpus and memory; %s", either)
+	}
+	if t.Has("cpus") || t.Has("memory") {
+		return d.cpus, d.memory
+	}
+	machine, ok := types[d.machineType]
+	switch {
+	case ok:
+	case d.machineType != "":
+		t.Fail("machine_type", "there is no machine type %q; %s", d.machineType, known(d.machineType, types, "[machine_types.KEY]"))
+	case !t.Has("machine_type"):
+		t.Fail("machine_type", "is missing and the config has no default; %s; %s", either, known("", types, "[machine_types.KEY]"))
+	}
+	return machine.CPUs, machine.Memory
+}
+
+// known tells the user which keys of the config there are.
+func known[T any](key string, entries map[string]T, table string) string {
+	const most = 12
+	keys := slices.Sorted(maps.Keys(entries))
+	if len(keys) == 0 {
+		return "the config has none: add " + table + " to it"
+	}
+	guess, more := "", ""
+	if near, ok := doc.Nearest(key, keys); ok && key != "" {
+		guess = fmt.Sprintf("did you mean %q? ", near)
+	}
+	if len(keys) > most {
+		more = fmt.Sprintf(" and %d more", len(keys)-most)
+		keys = keys[:most]
+	}
+	return guess + "known: " + strings.Join(keys, ", ") + more
+}

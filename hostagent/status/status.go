@@ -1,0 +1,143 @@
+// Package status owns the words in which the agent tells people and programs
+// how its proxies are: conditions, phases and the status documents that
+// `status --json`, the report and the control API share. Types only: no I/O,
+// no clock.
+package status
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Truth is a condition's value.
+type Truth string
+
+// Condition values. Unknown means "cannot see", never "no".
+const (
+	True    Truth = "True"
+	False   Truth = "False"
+	Unknown Truth = "Unknown"
+)
+
+// Condition types of a proxy.
+const (
+	Synced    = "Synced"    // the spec is what runs
+	Running   = "Running"   // the domain runs
+	Addressed = "Addressed" // an address is known and counts
+	Reachable = "Reachable" // the probe answered as expected
+	Ready     = "Ready"     // all that apply
+)
+
+// ConditionTypes is the order in which a proxy's conditions are shown.
+var ConditionTypes = [...]string{Synced, Running, Addressed, Reachable, Ready}
+
+// Condition types of a host.
+const (
+	LibvirtConnected = "LibvirtConnected"
+	ImageTree        = "ImageTree"
+	SpecsRead        = "SpecsRead"
+)
+
+// Condition is one fact with its reason. Since is when Status last changed.
+type Condition struct {
+	Type    string    `json:"type"`
+	Status  Truth     `json:"status"`
+	Reason  string    `json:"reason,omitempty"`  // one CamelCase word
+	Message string    `json:"message,omitempty"` // what happened, where, what to do
+	Since   time.Time `json:"since"`
+}
+
+// Phase is a proxy's state in one word, derived from its conditions and the
+// step the agent is at.
+type Phase string
+
+// Phases, roughly in the order of a life.
+const (
+	PhaseUnknown  Phase = "Unknown" // cannot see
+	PhaseBlocked  Phase = "Blocked" // an operator has to act: bad spec, conflict, missing tree
+	PhaseWaiting  Phase = "Waiting" // for something that comes by itself
+	PhaseCreating Phase = "Creating"
+	PhaseStarting Phase = "Starting" // defined or booting, not yet ready
+	PhaseReady    Phase = "Ready"
+	PhaseDegraded Phase = "Degraded" // was ready, or runs without all conditions
+	PhaseUpdating Phase = "Updating" // being recreated or restarted for its spec
+	PhaseRemoving Phase = "Removing"
+)
+
+// Address is one address of a proxy, with who said so and when.
+type Address struct {
+	Address netip.Addr `json:"address"`
+	Source  string     `json:"source"`
+	Seen    time.Time  `json:"seen"`
+	Stale   bool       `json:"stale,omitempty"`
+}
+
+// Proxy is everything the agent says about one proxy.
+type Proxy struct {
+	Name       string            `json:"name"`
+	Phase      Phase             `json:"phase"`
+	Origin     string            `json:"origin,omitempty"`
+	File       string            `json:"file,omitempty"`
+	UUID       string            `json:"uuid"`
+	Instance   string            `json:"instance_id,omitempty"`
+	SpecHash   string            `json:"spec_hash,omitempty"`
+	Addresses  []Address         `json:"addresses,omitempty"` // primary first
+	URL        string            `json:"url,omitempty"`       // proxy URL on the primary address
+	Labels     map[string]string `json:"labels,omitempty"`
+	Next       string            `json:"next,omitempty"` // the step under way or awaited, in words
+	Conditions []Condition       `json:"conditions"`
+}
+
+// Condition gives the condition of that type; ok is false when there is none.
+func (p Proxy) Condition(typ string) (c Condition, ok bool) { return find(p.Conditions, typ) }
+
+// IsReady tells whether the proxy is Ready.
+func (p Proxy) IsReady() bool {
+	c, ok := p.Condition(Ready)
+	return ok && c.Status == True
+}
+
+// Source is the state of one source of desired state.
+type Source struct {
+	Origin   string    `json:"origin"` // "dir"
+	Location string    `json:"location"`
+	Synced   bool      `json:"synced"`
+	LastRead time.Time `json:"last_read"`
+	Proxies  int       `json:"proxies"`
+	Problems []string  `json:"problems,omitempty"`
+}
+
+// Host is the agent's whole state at one moment.
+type Host struct {
+	Host       string      `json:"host"`
+	HostID     string      `json:"host_id"`
+	Version    string      `json:"version"`
+	Time       time.Time   `json:"time"`
+	Libvirt    string      `json:"libvirt_uri"`
+	Tree       string      `json:"image_tree"`
+	Sources    []Source    `json:"sources"`
+	Conditions []Condition `json:"conditions"`
+	Images     []Image     `json:"images,omitempty"`
+	Proxies    []Proxy     `json:"proxies"` // by name
+	Foreign    int         `json:"foreign_domains"`
+}
+
+// Image is a base image's state.
+type Image struct {
+	Key    string `json:"key"`
+	SHA256 string `json:"sha256"`
+	State  string `json:"state"`            // "ready", "fetching", "failed", "unused"
+	Detail string `json:"detail,omitempty"` // progress or error
+}
+
+// Condition gives the host condition of that type.
+func (h Host) Condition(typ string) (c Condition, ok bool) { return find(h.Conditions, typ) }
+
+func find(cs []Condition, typ string) (Condition, bool) {
+	for _, c := range cs {
+		if c.Type == typ {
+			return c, true
+		}
+	}
+	return Condition{}, false
+}

@@ -1,0 +1,99 @@
+package virt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"libvirt.org/go/libvirt"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+)
+
+// Bounds on what one answer may claim; a guest writes it.
+const (
+	interfacesMax = 64
+	addressesMax  = 256
+)
+
+// Claims gives the addresses that src claims for the domain's interfaces.
+// Class Unavailable when src has no answer now. Interfaces without a MAC, as
+// the loopback, claim nothing, nor does what is not an address; of more than
+// 64 interfaces or 256 addresses the rest is dropped.
+func (c *Conn) Claims(ctx context.Context, uuid string, src observe.AddressSource) ([]observe.Claim, error) {
+	w := what{opClaims, uuid}
+	l := reads
+	if src == observe.FromAgent {
+		l = agents
+	}
+	from, ok := sources(src)
+	if !ok {
+		return nil, w.fail(observe.Permanent, fmt.Errorf("no such source of addresses: %q", src))
+	}
+	return onDomain(ctx, c, l, w, func(_ context.Context, _ *link, d *libvirt.Domain) ([]observe.Claim, error) {
+		if src == observe.FromAgent {
+			if err := c.boundAgent(d); err != nil {
+				return nil, err
+			}
+		}
+		answer, err := d.ListAllInterfaceAddresses(from)
+		if err != nil {
+			return nil, err
+		}
+		return claims(answer, src), nil
+	})
+}
+
+func sources(src observe.AddressSource) (libvirt.DomainInterfaceAddressesSource, bool) {
+	switch src {
+	case observe.FromAgent:
+		return libvirt.DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT, true
+	case observe.FromLease:
+		return libvirt.DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE, true
+	case observe.FromARP:
+		return libvirt.DOMAIN_INTERFACE_ADDRESSES_SRC_ARP, true
+	}
+	return 0, false
+}
+
+// boundAgent makes libvirt give up on a silent guest agent. By default it
+// waits for ever.
+func (c *Conn) boundAgent(d *libvirt.Domain) error {
+	seconds := max(int(c.opt.AgentTimeout/time.Second), 1)
+	err := d.AgentSetResponseTimeout(seconds, 0)
+	if errors.Is(err, libvirt.ERR_NO_SUPPORT) { // a driver without agents
+		return nil
+	}
+	return err
+}
+
+func claims(answer []libvirt.DomainInterface, src observe.AddressSource) []observe.Claim {
+	var out []observe.Claim
+	for _, nic := range answer[:min(len(answer), interfacesMax)] {
+		mac, ok := canonicalMAC(nic.Hwaddr)
+		if !ok {
+			continue
+		}
+		for _, a := range nic.Addrs {
+			if len(out) == addressesMax {
+				return out
+			}
+			if addr, err := netip.ParseAddr(a.Addr); err == nil {
+				out = append(out, observe.Claim{MAC: mac, Addr: addr.Unmap().WithZone(""), Source: src})
+			}
+		}
+	}
+	return out
+}
+
+// canonicalMAC gives a MAC in lower case with colons; false when there is none.
+func canonicalMAC(s string) (string, bool) {
+	mac, err := net.ParseMAC(s)
+	if err != nil || len(mac) != 6 || [6]byte(mac) == [6]byte{} {
+		return "", false
+	}
+	return mac.String(), true
+}

@@ -1,0 +1,101 @@
+package virt
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"libvirt.org/go/libvirt"
+)
+
+// link is one libvirt connection. It is closed when it is retired and no call
+// is on it any more; closing a connection under a call is a use after free.
+type link struct {
+	conn      *libvirt.Connect
+	report    func(reason string) // says that the session is lost
+	callbacks []int               // event callbacks to deregister
+	undefine  atomic.Uint32       // undefine flags the driver takes; 0 until known
+	closed    chan struct{}
+	close     func()
+
+	mu      sync.Mutex
+	calls   int
+	retired bool
+}
+
+// adopt takes over a connection made just now.
+func (c *Conn) adopt(conn *libvirt.Connect, report func(string)) *link {
+	k := &link{conn: conn, report: report, closed: make(chan struct{})}
+	k.close = func() { c.closeLink(k) }
+	c.mu.Lock()
+	c.links[k] = struct{}{}
+	c.mu.Unlock()
+	return k
+}
+
+// enter is the start of a call; false when the link is retired.
+func (k *link) enter() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.retired {
+		return false
+	}
+	k.calls++
+	return true
+}
+
+// leave is the end of a call.
+func (k *link) leave() {
+	k.mu.Lock()
+	k.calls--
+	last := k.retired && k.calls == 0
+	k.mu.Unlock()
+	if last {
+		k.close()
+	}
+}
+
+// retire lets no more calls in and closes the link once the last is out. It
+// does not wait for that: closing asks the daemon and may block.
+func (k *link) retire() {
+	k.mu.Lock()
+	idle := !k.retired && k.calls == 0
+	k.retired = true
+	k.mu.Unlock()
+	if idle {
+		go k.close()
+	}
+}
+
+// alive tells whether the connection's socket is open, without a round trip.
+func (k *link) alive() bool {
+	alive, err := k.conn.IsAlive()
+	return err == nil && alive
+}
+
+// closeLink closes in the order that leaves no reference: event callbacks,
+// close callback, connection. On a dead link the first fail at the daemon,
+// after libvirt removed them on this side.
+func (c *Conn) closeLink(k *link) {
+	defer close(k.closed)
+	for _, id := range k.callbacks {
+		if err := k.conn.DomainEventDeregister(id); err != nil {
+			c.opt.Log.Debug("event callback not deregistered", "error", describe(err))
+		}
+	}
+	if err := k.conn.UnregisterCloseCallback(); err != nil {
+		c.opt.Log.Debug("close callback not unregistered", "error", describe(err))
+	}
+	// libvirt keeps a reference while it dispatches an event, and drops the
+	// callback's own only then.
+	process.turn()
+	refs, err := k.conn.Close()
+	c.mu.Lock()
+	delete(c.links, k)
+	c.mu.Unlock()
+	if err != nil || refs != 0 {
+		c.leaked.Add(1)
+		c.opt.Log.Error("libvirt connection closed with references left",
+			"references", refs, slog.Any("error", err))
+	}
+}

@@ -1,0 +1,12 @@
+package virttest
+
+import "testing"
+
+func TestFakeConforms(t *testing.T) {
+	t.Parallel()
+	Conform(t, func(*testing.T) Hypervisor {
+		f := New(Namespace)
+		f.Preload(ForeignDomains()...)
+		return f
+	})
+}

@@ -1,0 +1,35 @@
+package virttest
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+)
+
+// Hypervisor is all that the real link and the Fake both do. Consumers declare
+// the few methods they use; this is for the conformance suite.
+type Hypervisor interface {
+	Run(ctx context.Context) error
+	Events() <-chan observe.Event
+	Stats() observe.LinkStats
+
+	ListDomains(ctx context.Context) ([]observe.RawDomain, error)
+	LookupDomain(ctx context.Context, uuid string) (observe.RawDomain, error)
+	DomainXML(ctx context.Context, uuid string, inactive bool) (string, error)
+	Claims(ctx context.Context, uuid string, src observe.AddressSource) ([]observe.Claim, error)
+	NetworkPrefixes(ctx context.Context, network string) ([]netip.Prefix, error)
+	Version(ctx context.Context) (lib, hypervisor string, err error)
+	Capabilities(ctx context.Context) (string, error)
+
+	Define(ctx context.Context, xml string) error
+	CreateTransient(ctx context.Context, xml string) error
+	Start(ctx context.Context, uuid string) error
+	Shutdown(ctx context.Context, uuid string) error
+	Destroy(ctx context.Context, uuid string) error
+	Undefine(ctx context.Context, uuid string) error
+	SetAutostart(ctx context.Context, uuid string, on bool) error
+	SetMetadata(ctx context.Context, uuid, xml string) error
+}
+
+var _ Hypervisor = (*Fake)(nil)
