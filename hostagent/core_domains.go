@@ -40,6 +40,10 @@ func (c *Core) hint(now time.Time, ev observe.Event) []Effect {
 func (c *Core) blind(detail string) {
 	c.obs.Libvirt = plan.Libvirt{Tried: true, Detail: detail}
 	clear(c.absent)
+	clear(c.obs.Unsure)
+	for _, l := range c.looks {
+		l.next = time.Time{} // the list that follows asks anew
+	}
 }
 
 // nameOf is the proxy whose domain has that UUID; empty when it is none of

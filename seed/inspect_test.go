@@ -72,6 +72,7 @@ func TestI15_InspectRefusesBrokenImages(t *testing.T) {
 // recordOverSector fills the root directory with long records, so that the last
 // would end in the next sector.
 func recordOverSector(b []byte) []byte {
+	clear(b[rootAt : rootAt+2*2048])
 	for at := rootAt; at < rootAt+8*255; at += 255 {
 		b[at], b[at+32], b[at+33] = 255, 1, 0
 	}
@@ -112,6 +113,27 @@ func (z zeroTail) ReadAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
+func TestI15_InspectGivesUpOnEndlessDescriptors(t *testing.T) {
+	t.Parallel()
+	r := &bootRecords{most: maxDescriptors}
+	if _, err := Inspect(r); !errors.Is(err, errNotISO) {
+		t.Errorf("after %d reads: %v, want %v", r.reads, err, errNotISO)
+	}
+}
+
+// bootRecords is a volume of nothing but boot records that fails a reader who
+// wants more than most of them.
+type bootRecords struct{ reads, most int }
+
+func (r *bootRecords) ReadAt(p []byte, _ int64) (int, error) {
+	if r.reads++; r.reads > r.most {
+		return 0, errDisk
+	}
+	clear(p)
+	copy(p, "\x00CD001\x01")
+	return len(p), nil
+}
+
 func TestInspectPassesReadErrorsOn(t *testing.T) {
 	t.Parallel()
 	if _, err := Inspect(failingReader{}); !errors.Is(err, errDisk) {
@@ -125,15 +147,17 @@ type failingReader struct{}
 
 func (failingReader) ReadAt([]byte, int64) (int, error) { return 0, errDisk }
 
-// Whatever an image holds, reading it ends, without a panic and within bounds.
+// Whatever is written over the descriptors and the directory of an image,
+// reading it ends, without a panic and within bounds.
 func FuzzInspect(f *testing.F) {
-	in := sample()
-	good := mustBuild(f, in).Bytes
-	f.Add(good[pvdAt:], uint16(0))
-	f.Add(endlessDescriptors()[pvdAt:], uint16(1))
-	f.Fuzz(func(t *testing.T, tail []byte, at uint16) {
+	good := mustBuild(f, sample()).Bytes
+	f.Add([]byte{255}, uint16(0))
+	f.Add([]byte("\x00CD001\x01"), uint16(2048))
+	f.Add([]byte{255, 255, 255, 255}, uint16(156+10))
+	f.Add([]byte{34, 0}, uint16(rootAt-pvdAt+68))
+	f.Fuzz(func(t *testing.T, patch []byte, at uint16) {
 		raw := bytes.Clone(good)
-		raw = append(raw[:pvdAt+int(at)%(4*2048)], tail...)
+		copy(raw[min(pvdAt+int(at), len(raw)):], patch)
 		c, err := Inspect(bytes.NewReader(raw))
 		if err != nil {
 			return

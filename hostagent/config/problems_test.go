@@ -114,6 +114,26 @@ func TestI12_ImageSources(t *testing.T) {
 	}
 }
 
+func TestLibvirtURIs(t *testing.T) {
+	t.Parallel()
+	uri := func(text string) error {
+		_, err := config.Decode("c", fmt.Appendf(nil, "libvirt.uri = %q", text))
+		return err
+	}
+	for _, text := range []string{"qemu:///system", "qemu:///session", "qemu+unix:///system?socket=/run/x", "test:///default", "test:///srv/node.xml"} {
+		if err := uri(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		"", "qemu", "qemu:", "qemu:///", "qemu://other/system", "qemu+unix://root@/system", "qemu+ssh:///system", "xen:///system", "/system", "qemu:///sys\ntem", "://",
+	} {
+		if err := uri(text); err == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+}
+
 func TestI13_HostileKeys(t *testing.T) {
 	t.Parallel()
 	entry := "\nsource = '/a'\nsha256 = '" + goodSHA + "'\n"

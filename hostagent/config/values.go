@@ -72,7 +72,7 @@ func libvirtURI(text string) (string, error) {
 		return "", fmt.Errorf("is no URI; %s", allowed)
 	case u.Host != "" || u.User != nil:
 		return "", fmt.Errorf("names another host, where the disks that the agent makes here are not; %s", allowed)
-	case !slices.Contains([]string{"qemu", "qemu+unix", "test"}, u.Scheme) || u.Path == "":
+	case !slices.Contains([]string{"qemu", "qemu+unix", "test"}, u.Scheme) || len(u.Path) < len("/x"):
 		return "", fmt.Errorf("%q is no local hypervisor; %s", clip(text), allowed)
 	}
 	return text, nil

@@ -2,12 +2,8 @@ package image
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,23 +11,10 @@ import (
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
-	"github.com/egress-proxies/egress-hostagent/hostagent/upstream"
 )
 
 // baseMode lets nobody write: overlays rely on a base that never changes.
 const baseMode = 0o440
-
-// DigestError means that a source holds other bytes than the configuration
-// says. Another attempt gets the same bytes unless the source changes.
-type DigestError struct {
-	Source    string // without query and credentials
-	Want, Got string // sha256
-}
-
-// Error implements error.
-func (e *DigestError) Error() string {
-	return fmt.Sprintf("%s has sha256 %s, the configuration says %s: correct one of them", e.Source, e.Got, e.Want)
-}
 
 // ImageError means that an image with the right digest can not serve as a base.
 type ImageError struct {
@@ -137,101 +120,6 @@ func (t *Tree) sweepParts(dir *os.Root) error {
 		}
 	}
 	return nil
-}
-
-// load fills f with the source's bytes and checks their digest.
-func (t *Tree) load(ctx context.Context, f *os.File, img spec.Image, progress func(done, total int64)) error {
-	s := &sink{f: f, sum: sha256.New()}
-	var err error
-	if img.Remote() {
-		err = t.fetcher.Fetch(ctx, img.Source, s, t.maxBase, progress)
-	} else {
-		err = t.copyLocal(ctx, s, img.Source, progress)
-	}
-	if err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(s.sum.Sum(nil)); got != img.SHA256 {
-		return &DigestError{Source: shown(img), Want: img.SHA256, Got: got}
-	}
-	return nil
-}
-
-// shown is an image's source for people.
-func shown(img spec.Image) string {
-	if img.Remote() {
-		return upstream.Redact(img.Source)
-	}
-	return img.Source
-}
-
-// copyLocal copies bytes. A link, hard or by reference, would let a later change
-// of the source through.
-func (t *Tree) copyLocal(ctx context.Context, w io.Writer, path string, progress func(done, total int64)) error {
-	src, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return fmt.Errorf("%w: put the image there, readable for the agent, or correct its source", err)
-	}
-	defer src.Close()
-	fi, err := src.Stat()
-	if err != nil {
-		return err
-	}
-	if !fi.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file: correct the image's source", path)
-	}
-	if fi.Size() > t.maxBase {
-		return fmt.Errorf("%s has %d bytes, %d are allowed", path, fi.Size(), t.maxBase)
-	}
-	if progress == nil {
-		progress = func(int64, int64) {}
-	}
-	c := &counted{ctx: ctx, r: io.LimitReader(src, fi.Size()), total: fi.Size(), progress: upstream.Throttle(t.now, progress)}
-	_, err = io.CopyBuffer(struct{ io.Writer }{w}, c, make([]byte, 1<<20))
-	return err
-}
-
-// counted is a reader that ends with its context and reports progress.
-type counted struct {
-	ctx         context.Context // of the one call that the reader lives in
-	r           io.Reader
-	done, total int64
-	progress    func(done, total int64)
-}
-
-// Read implements io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	n, err := c.r.Read(p)
-	if n > 0 {
-		c.done += int64(n)
-		c.progress(c.done, c.total)
-	}
-	return n, err
-}
-
-// sink writes a file and its digest. It implements upstream.Restarter.
-type sink struct {
-	f   *os.File
-	sum hash.Hash
-}
-
-// Write implements io.Writer.
-func (s *sink) Write(p []byte) (int, error) {
-	n, err := s.f.Write(p)
-	s.sum.Write(p[:n])
-	return n, err
-}
-
-// Restart implements upstream.Restarter.
-func (s *sink) Restart() error {
-	s.sum.Reset()
-	if _, err := s.f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	return s.f.Truncate(0)
 }
 
 // examine refuses an image that is not what its entry says or not complete in

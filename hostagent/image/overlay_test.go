@@ -81,7 +81,7 @@ func TestCase069NoShrink(t *testing.T) {
 func TestCase066CreateAgain(t *testing.T) {
 	t.Parallel()
 	tree := newTree(t)
-	base, other := published(t, tree, "qcow2", 3*mib), published(t, tree, "raw", mib)
+	base, other, raw := published(t, tree, "qcow2", 3*mib), published(t, tree, "qcow2", mib), published(t, tree, "raw", mib)
 	create := func(base observe.Base, size spec.Size) error {
 		return tree.CreateOverlay(t.Context(), "a", testInst, base, size)
 	}
@@ -95,8 +95,10 @@ func TestCase066CreateAgain(t *testing.T) {
 	if err := create(base, 4*mib); err == nil {
 		t.Error("another size passes")
 	}
-	if err := create(other, 3*mib); err == nil {
-		t.Error("another base passes")
+	for _, b := range []observe.Base{other, raw} {
+		if err := create(b, 3*mib); err == nil {
+			t.Error("another base passes")
+		}
 	}
 	if diff := cmp.Diff(before, state(t, tree.root)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)

@@ -100,7 +100,11 @@ func (t *Tree) openSub(name string) (*os.Root, error) {
 		return nil, err
 	}
 	defer r.Close()
-	return sub(r, name, true)
+	dir, err := sub(r, name, true)
+	if err != nil {
+		return nil, fmt.Errorf("open image tree %s: %w", t.root, err)
+	}
+	return dir, nil
 }
 
 // readNames lists a directory beneath r in no order; one that is missing is

@@ -128,6 +128,34 @@ func TestI14_ScanCache(t *testing.T) {
 	}
 }
 
+// Once the directories have settled, a file that comes and a record that is
+// replaced are seen nevertheless, by Scan and by ScanName.
+func TestI14_ScanSeesChanges(t *testing.T) {
+	t.Parallel()
+	tree := newTree(t, WithClock(func() time.Time { return time.Now().Add(time.Minute) }))
+	incarnate(t, tree, "a", testInst)
+	tree.Scan()
+	plant(t, tree, "disk/b."+testInst+".qcow2", "x")
+	if got := tree.Scan().Incarnations["b"]; len(got) != 1 {
+		t.Errorf("a new overlay: %+v", got)
+	}
+	hash := func(i []observe.Incarnation) string { return i[0].Record.SpecHash }
+	for n, look := range []func() []observe.Incarnation{
+		func() []observe.Incarnation { return tree.Scan().Incarnations["a"] },
+		func() []observe.Incarnation { return tree.ScanName("a") },
+		func() []observe.Incarnation { return tree.Scan().Incarnations["a"] },
+	} {
+		rec := testRecord("a", testInst)
+		rec.SpecHash = fmt.Sprintf("1:aa:%d", n)
+		if err := tree.WriteRecord(rec); err != nil {
+			t.Fatal(err)
+		}
+		if got := hash(look()); got != rec.SpecHash {
+			t.Errorf("look %d: %s, want %s", n, got, rec.SpecHash)
+		}
+	}
+}
+
 // A directory that can not be listed is not an empty one.
 func TestI16_UnreadableDirectoryIsNotEmpty(t *testing.T) {
 	t.Parallel()

@@ -217,6 +217,15 @@ func (p *planner) settled(s *subject) {
 	if s.dom.Power == observe.PowerPaused {
 		return
 	}
+	if !s.dom.Persistent {
+		if inc := s.incarnation(s.instance()); inc != nil && inc.Record != nil {
+			v := s.verdict
+			p.define(s, inc, "the running domain has lost its definition")
+			v.next = s.verdict.next
+			s.verdict = v
+		}
+		return
+	}
 	if !s.dom.Autostart {
 		p.step(s, Action{Kind: Autostart, Reason: "the domain should start with the host"})
 		return

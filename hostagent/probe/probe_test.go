@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
 
 const askFor = "http://connectivity.example/generate_204"
@@ -129,6 +131,13 @@ func TestRefusedHTTP(t *testing.T) {
 	got := probe.Prober{}.Probe(t.Context(), httpTarget(unusedPort(t)))
 	if got.OK || got.Reason != probe.ReasonConnectRefused {
 		t.Errorf("got %+v, want %s", got, probe.ReasonConnectRefused)
+	}
+}
+
+func TestTypesAreThoseOfSpecs(t *testing.T) {
+	t.Parallel()
+	if probe.TypeTCP != spec.ProbeTCP || probe.TypeHTTP != spec.ProbeHTTP {
+		t.Errorf("types %q and %q, want %q and %q", probe.TypeTCP, probe.TypeHTTP, spec.ProbeTCP, spec.ProbeHTTP)
 	}
 }
 
@@ -249,7 +258,7 @@ func TestI17_DetailIsBoundedAndEscaped(t *testing.T) {
 		if len(got.Detail) > probe.MaxDetail {
 			t.Errorf("%s: detail of %d bytes, want at most %d", name, len(got.Detail), probe.MaxDetail)
 		}
-		if strings.ContainsAny(got.Detail, "\x1b\x07\u202e\xff") || !strings.HasPrefix(got.Detail, "answered 500 ") {
+		if strings.ContainsAny(got.Detail, "\x1b\x07\u202e") || !utf8.ValidString(got.Detail) || !strings.HasPrefix(got.Detail, "answered 500 ") {
 			t.Errorf("%s: detail %q, want it escaped", name, got.Detail)
 		}
 	}

@@ -143,27 +143,59 @@ func TestI02_ReplacedDirectoryMustSettle(t *testing.T) {
 	expect(t, d.ReadOnce(), true, 2, map[string]string{"edge1": "new one", "edge3": "three"})
 }
 
-// The inode's number is often the same after this.
+func TestI02_ReplacedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "proxies.d")
+	place(t, dir, map[string]string{"edge1.toml": "ok one"})
+	var during func()
+	d := NewDir(dir, func(name, file string, data []byte, open func(string) ([]byte, error)) (spec.Spec, error) {
+		during()
+		return (&decoder{}).decode(name, file, data, open)
+	})
+	during = func() {}
+	expect(t, d.ReadOnce(), true, 1, map[string]string{"edge1": "one"})
+	place(t, dir, map[string]string{"edge1.toml": "ok of the old directory"})
+	during = func() { must(t, os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o755)) }
+	expect(t, d.ReadOnce(), false, 1, map[string]string{"edge1": "one"})
+}
+
+func TestFileRemovedWhileTheDirectoryIsRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	place(t, dir, map[string]string{"edge1.toml": "ok one", "edge2.toml": "ok two"})
+	d := NewDir(dir, func(name, file string, data []byte, open func(string) ([]byte, error)) (spec.Spec, error) {
+		must(t, os.Remove(filepath.Join(dir, "edge2.toml"))) // listed, and not yet read
+		return (&decoder{}).decode(name, file, data, open)
+	})
+	expect(t, d.ReadOnce(), true, 1, map[string]string{"edge1": "one"})
+}
+
+// File systems give the inode number of a removed directory to the next one.
 func TestI02_RecreatedDirectoryIsAnother(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "proxies.d")
 	place(t, dir, map[string]string{"edge1.toml": "ok one"})
-	must(t, os.Chtimes(dir, time.Unix(1, 0), time.Unix(1, 0)))
-	before, err := identify(dir)
-	must(t, err)
-	if before.birth == 0 {
+	before := birth(t, dir)
+	if before.Mask&unix.STATX_BTIME == 0 {
 		t.Skip("the file system keeps no time of birth")
 	}
 	d := NewDir(dir, (&decoder{}).decode)
 	expect(t, d.ReadOnce(), true, 1, map[string]string{"edge1": "one"})
-	after := before
-	for after.birth == before.birth { // within the clock tick of the file system
+	for range 1000 {
 		must(t, os.RemoveAll(dir), os.Mkdir(dir, 0o755))
-		after, err = identify(dir)
-		must(t, err)
+		after := birth(t, dir)
+		if after.Ino == before.Ino && after.Btime != before.Btime {
+			break
+		}
 	}
 	expect(t, d.ReadOnce(), false, 1, map[string]string{"edge1": "one"})
 	expect(t, d.ReadOnce(), true, 2, map[string]string{})
+}
+
+func birth(t *testing.T, path string) (st unix.Statx_t) {
+	t.Helper()
+	must(t, unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_BTIME, &st))
+	return st
 }
 
 func TestCase122_MountOverTheDirectory(t *testing.T) {
@@ -216,6 +248,22 @@ func TestI03_BrokenEditKeepsTheLastGoodSpec(t *testing.T) {
 	expect(t, restarted.ReadOnce(), true, 1, map[string]string{"edge1": "one!", "edge2": "new two"})
 	place(t, dir, map[string]string{"edge1.toml": "ok new one"})
 	expect(t, restarted.ReadOnce(), true, 2, map[string]string{"edge1": "new one", "edge2": "new two"})
+}
+
+func TestI03_ProblemsOfRealSpecsNameThePlace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "edge1.toml")
+	place(t, dir, map[string]string{"edge1.toml": "port = 3128\nmemroy = \"1GiB\"\nuser_data_file = \"squid.yaml\"\n"})
+	d := NewDir(dir, func(name, file string, data []byte, open func(string) ([]byte, error)) (spec.Spec, error) {
+		return spec.DecodeTOML(name, file, data, spec.Catalog{}, open)
+	})
+	problems := d.ReadOnce().Entries["edge1"].Problems
+	for _, want := range []string{path + ":2:1: ", path + ":3:"} {
+		if !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, want) }) {
+			t.Errorf("no problem begins %q:\n%s", want, strings.Join(problems, "\n"))
+		}
+	}
 }
 
 func TestI03_RemovedThenBrokenHasNoSpec(t *testing.T) {

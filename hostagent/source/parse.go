@@ -53,7 +53,7 @@ func (d *Dir) parse(t tree, name, file string) parsed {
 	open := func(rel string) ([]byte, error) {
 		data, st, err := t.read(rel, maxFile)
 		p.named[rel] = st
-		p.firm = p.firm && err == nil && st.firm(start)
+		p.firm = p.firm && st.firm(start)
 		p.indirect = p.indirect || t.indirect(rel)
 		if err != nil {
 			return nil, fmt.Errorf("file %.200q of %s: %w", rel, t.dir, err)

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,19 +115,30 @@ func TestI14_RemovedFileIsNoticed(t *testing.T) {
 }
 
 // What a watch on the directory can not see is found by polls at the shorter
-// interval, with no option to that end.
-func TestI14_ChangeBehindALinkIsNoticed(t *testing.T) {
+// interval.
+func TestI14_ChangeOutOfSightIsNoticed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	place(t, dir, map[string]string{"sub/edge1.toml": "ok one", "edge2.toml": "file sub/squid.yaml", "sub/squid.yaml": "two"})
-	must(t, os.Symlink("sub/edge1.toml", filepath.Join(dir, "edge1.toml")))
-	snaps := start(t, NewDir(dir, (&decoder{}).decode, pollInDoubt()...))
-	await(t, snaps, map[string]string{"edge1": "one", "edge2": "two"})
-	place(t, dir, map[string]string{"sub/edge1.toml": "ok new one"})
-	await(t, snaps, map[string]string{"edge1": "new one", "edge2": "two"})
-	must(t, os.Remove(filepath.Join(dir, "edge1.toml")))
-	place(t, dir, map[string]string{"sub/squid.yaml": "new two"})
-	await(t, snaps, map[string]string{"edge2": "new two"})
+	for name, tt := range map[string]struct {
+		files  map[string]string
+		link   [2]string // from, to
+		change string    // the file that changes
+		to     string
+	}{
+		"spec behind a link":        {map[string]string{"sub/x": "ok one"}, [2]string{"edge1.toml", "sub/x"}, "sub/x", "ok two"},
+		"named file in a directory": {map[string]string{"edge1.toml": "file sub/x", "sub/x": "one"}, [2]string{"unused", "x"}, "sub/x", "two"},
+		"named file behind a link":  {map[string]string{"edge1.toml": "file x", "sub/x": "one"}, [2]string{"x", "sub/x"}, "sub/x", "two"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			place(t, dir, tt.files)
+			must(t, os.Symlink(tt.link[1], filepath.Join(dir, tt.link[0])))
+			snaps := start(t, NewDir(dir, (&decoder{}).decode, pollInDoubt()...))
+			await(t, snaps, map[string]string{"edge1": "one"})
+			place(t, dir, map[string]string{tt.change: tt.to})
+			await(t, snaps, map[string]string{"edge1": "two"})
+		})
+	}
 }
 
 func TestCase122_DirectoryReplaced(t *testing.T) {
@@ -292,6 +304,40 @@ func TestCase129_PollsWhenAddingTheWatchFails(t *testing.T) {
 	await(t, snaps, map[string]string{"edge1": "one"})
 	if got := log.count("no file events"); got != 1 {
 		t.Errorf("%d messages, want 1", got)
+	}
+}
+
+func TestCase122_WatchFollowsThePath(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, w *watch){
+		// No event tells of this one: it is the identity that does.
+		"path leads to another directory": func(t *testing.T, w *watch) {
+			must(t, os.Remove(w.dir), os.Symlink(t.TempDir(), w.dir))
+		},
+		// The identity is the same, but the watch is gone.
+		"directory moved away and back": func(t *testing.T, w *watch) {
+			real, err := os.Readlink(w.dir)
+			must(t, err, os.Rename(real, real+".away"))
+			<-w.signal
+			must(t, os.Rename(real+".away", real))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			link := filepath.Join(t.TempDir(), "proxies.d")
+			real := filepath.Join(t.TempDir(), "real")
+			must(t, os.Mkdir(real, 0o755), os.Symlink(real, link))
+			w := newWatch(link, slog.New(slog.DiscardHandler), fsnotify.NewWatcher)
+			defer w.close()
+			for step, before := range []func(){func() {}, func() { change(t, w) }} {
+				before()
+				if !w.follow() {
+					t.Fatal("no events")
+				}
+				must(t, os.Mkdir(filepath.Join(link, strconv.Itoa(step)), 0o755)) // just one event
+				<-w.signal
+			}
+		})
 	}
 }
 

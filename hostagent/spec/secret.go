@@ -2,6 +2,8 @@ package spec
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
 )
 
@@ -14,8 +16,8 @@ const redacted = "***"
 // String implements fmt.Stringer.
 func (Secret) String() string { return redacted }
 
-// GoString implements fmt.GoStringer, for %#v.
-func (Secret) GoString() string { return redacted }
+// Format implements fmt.Formatter, so that no verb (%d, %x, %#v) shows bytes.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // LogValue implements slog.LogValuer.
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }

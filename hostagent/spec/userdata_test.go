@@ -95,6 +95,19 @@ func TestUserDataFile(t *testing.T) {
 	if _, err := spec.DecodeTOML("p", "p.toml", []byte(minimal+"user_data_file = 'a/b.yaml'"), catalog(), nil); err == nil {
 		t.Error("a file was named where none may be")
 	}
+	_, _ = spec.DecodeTOML("p", "p.toml", []byte(minimal+"user_data_file = 'u'\nuser_data = 'x'"), catalog(), func(string) ([]byte, error) {
+		t.Error("a file was read that is one of two")
+		return nil, nil
+	})
+}
+
+func TestBrokenBase64(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"eA", "eA=", "eA=x", "eB==", "e===", "eA==eA==", "e-_=", "größe", "{}"} {
+		if s, err := decode(minimal+"user_data_base64 = '"+text+"'", catalog()); err == nil {
+			t.Errorf("%q was taken for %q", text, string(s.UserData))
+		}
+	}
 }
 
 func TestUserDataOverLimit(t *testing.T) {
@@ -160,6 +173,7 @@ func TestWarnings(t *testing.T) {
 		{"script with CRLF", "#!/bin/sh\r\necho\r\n", []string{crlf}},
 		{"script with one CRLF", "#!/bin/sh\necho\r\n", []string{crlf}},
 		{"template of a script with CRLF", "## template: jinja\r\n#!/bin/sh\r\n", []string{crlf}},
+		{"boothook with CRLF", "#cloud-boothook\r\n#!/bin/sh\r\n", []string{crlf}},
 		{"latin-1", "#cloud-config\n# gr\xfc\xdfe\n", []string{utf8}},
 		{"everything", "x\xfc", []string{ignored, utf8}},
 	}

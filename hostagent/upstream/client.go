@@ -96,9 +96,6 @@ func New(opt Options) *Client {
 	return &Client{opt: opt, rt: &stallTransport{base: transport, limit: opt.Stall, now: opt.Now}}
 }
 
-// CloseIdle closes connections that no request is using.
-func (c *Client) CloseIdle() { c.http().CloseIdleConnections() }
-
 func (c *Client) http() *http.Client {
 	return &http.Client{Transport: c.rt, CheckRedirect: checkRedirect}
 }

@@ -101,6 +101,19 @@ func TestFetchFailures(t *testing.T) {
 	}
 }
 
+// A body that is announced as too large is not even begun.
+func TestFetchAnnouncedTooLarge(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(object)))
+		w.Write(object)
+	})
+	var out sink
+	if err := client(s).Fetch(t.Context(), s.URL, &out, int64(len(object))-1, nil); !errors.Is(err, ErrTooLarge) || out.Len() != 0 {
+		t.Errorf("Fetch = %v, %d bytes", err, out.Len())
+	}
+}
+
 func is(target error) func(error) bool { return func(err error) bool { return errors.Is(err, target) } }
 
 func isStatus(code int) func(error) bool {

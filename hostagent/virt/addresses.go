@@ -33,9 +33,9 @@ func (c *Conn) Claims(ctx context.Context, uuid string, src observe.AddressSourc
 	if !ok {
 		return nil, w.fail(observe.Permanent, fmt.Errorf("no such source of addresses: %q", src))
 	}
-	return onDomain(ctx, c, l, w, func(_ context.Context, _ *link, d *libvirt.Domain) ([]observe.Claim, error) {
+	return onDomain(ctx, c, l, w, func(_ context.Context, k *link, d *libvirt.Domain) ([]observe.Claim, error) {
 		if src == observe.FromAgent {
-			if err := c.boundAgent(d); err != nil {
+			if err := c.boundAgent(k, d, uuid); err != nil {
 				return nil, err
 			}
 		}
@@ -60,10 +60,21 @@ func sources(src observe.AddressSource) (libvirt.DomainInterfaceAddressesSource,
 }
 
 // boundAgent makes libvirt give up on a silent guest agent. By default it
-// waits for ever.
-func (c *Conn) boundAgent(d *libvirt.Domain) error {
+// waits for ever. libvirt keeps the setting while the domain runs and writes it
+// to disk each time, so each run of a domain gets it once.
+func (c *Conn) boundAgent(k *link, d *libvirt.Domain, uuid string) error {
+	id, err := d.GetID()
+	if err != nil {
+		id = 0 // not running; libvirt numbers from 1
+	}
+	if done, ok := k.bounded.Load(uuid); ok && id != 0 && done == id {
+		return nil
+	}
 	seconds := max(int(c.opt.AgentTimeout/time.Second), 1)
-	err := d.AgentSetResponseTimeout(seconds, 0)
+	err = d.AgentSetResponseTimeout(seconds, 0)
+	if err == nil {
+		k.bounded.Store(uuid, id)
+	}
 	if errors.Is(err, libvirt.ERR_NO_SUPPORT) { // a driver without agents
 		return nil
 	}

@@ -127,3 +127,41 @@ func TestErrorsNameTheDomain(t *testing.T) {
 		t.Errorf("malformed UUID: %v", err)
 	}
 }
+
+// Between two lists a domain may become transient or persistent, start or stop.
+func TestAListedDomainThatChangedIsReadAgain(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	uuid := "a0000000-0000-4000-8000-000000000001"
+	if err := f.CreateTransient(t.Context(), fmt.Sprintf(small, "passing", uuid)); err != nil {
+		t.Fatal(err)
+	}
+	foreign := virttest.ForeignDomains()
+	for _, test := range []struct {
+		name, uuid string
+		listed     traits
+		want       observe.RawDomain
+	}{
+		{"was persistent", uuid, traits{},
+			observe.RawDomain{Name: "passing", Power: observe.PowerRunning}},
+		{"transient has no autostart", uuid, traits{transient: map[string]bool{uuid: true}},
+			observe.RawDomain{Name: "passing", Power: observe.PowerRunning}},
+		{"was transient, now off", foreign[2].UUID, traits{transient: map[string]bool{foreign[2].UUID: true}, noAutostart: map[string]bool{foreign[2].UUID: true}},
+			observe.RawDomain{Name: foreign[2].Name, Power: observe.PowerOff, Persistent: true}},
+		{"was paused, runs again", foreign[0].UUID, traits{unusual: map[string]bool{foreign[0].UUID: true}, noAutostart: map[string]bool{foreign[0].UUID: true}},
+			observe.RawDomain{Name: foreign[0].Name, Power: observe.PowerRunning, Persistent: true}},
+	} {
+		d, err := f.raw().LookupDomainByUUIDString(test.uuid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.readListed(d, test.listed)
+		test.want.UUID = test.uuid
+		if err != nil || got != test.want {
+			t.Errorf("%s: got %+v, %v; want %+v", test.name, got, err, test.want)
+		}
+		if err := d.Free(); err != nil {
+			t.Error(err)
+		}
+	}
+}

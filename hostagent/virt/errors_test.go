@@ -11,67 +11,29 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 )
 
-func TestClassify(t *testing.T) {
-	t.Parallel()
-	const (
-		p = observe.Permanent
-		x = observe.Transient
-		d = observe.Disconnected
-		u = observe.Unavailable
-		c = observe.Clash
-	)
-	const fromQEMU, fromRPC, fromRemote, fromNone = 10, 7, 13, 0
-	for _, test := range []struct {
-		name   string
-		op     op
-		code   int
-		domain int
-		dead   bool
-		want   observe.Class
-	}{
-		{"client socket is closed", opList, 1, fromRPC, true, d},
-		{"end of file while reading", opList, 38, fromRPC, true, d},
-		{"keepalive timeout, socket not closed yet", opList, 1, fromRPC, false, d},
-		{"closed by another thread, no error saved", opList, 0, fromNone, true, d},
-		{"no error number on a link that is up", opList, 0, fromNone, false, x},
-		{"connect refused", opConnect, 38, fromRPC, true, d},
-		{"no connect", opConnect, 5, fromRemote, true, d},
-		{"RPC error", opList, 39, fromRPC, false, d},
-		{"no error number from the remote driver", opList, 0, fromRemote, false, d},
-		{"invalid connection", opList, 6, 20, false, d},
-		{"the daemon's own system error", opStart, 38, fromQEMU, false, x},
-		{"the daemon's own internal error", opStart, 1, fromQEMU, false, x},
-		{"internal error of a helper command", opStart, 1, fromNone, false, x},
-		{"operation timeout", opDestroy, 68, fromQEMU, false, x},
-		{"resource busy", opDestroy, 87, fromQEMU, false, x},
-		{"no memory", opStart, 2, fromQEMU, false, x},
-		{"aborted", opStart, 78, fromQEMU, false, x},
-		{"no support", opXML, 3, fromQEMU, false, p},
-		{"invalid argument", opStart, 8, fromQEMU, false, p},
-		{"operation denied", opStart, 29, fromQEMU, false, p},
-		{"access denied", opStart, 88, fromQEMU, false, p},
-		{"authentication failed", opConnect, 45, fromRemote, false, p},
-		{"bad XML", opDefine, 27, fromQEMU, false, p},
-		{"bad XML detail", opDefine, 35, fromQEMU, false, p},
-		{"schema", opDefine, 92, fromQEMU, false, p},
-		{"config unsupported", opDefine, 67, fromQEMU, false, p},
-		{"name or UUID taken", opDefine, 9, fromQEMU, false, c},
-		{"name or UUID taken, transient", opCreate, 9, fromQEMU, false, c},
-		{"operation failed elsewhere", opStart, 9, fromQEMU, false, x},
-		{"network not active", opStart, 55, fromQEMU, false, x},
-		{"network absent", opStart, 43, 19, false, x},
-		{"hook refused", opStart, 70, 30, false, p},
-		{"CPU incompatible", opStart, 91, fromQEMU, false, p},
-		{"not running", opClaims, 55, fromQEMU, false, u},
-		{"agent not connected", opClaims, 86, fromQEMU, false, u},
-		{"agent out of step", opClaims, 97, fromQEMU, false, u},
-		{"agent too slow", opClaims, 112, fromQEMU, false, u},
-		{"agent forbids the command", opClaims, 113, fromQEMU, false, u},
-		{"agent internal", opClaims, 1, fromQEMU, false, u},
-		{"no channel in the XML", opClaims, 74, fromQEMU, false, p},
-		{"link lost under a claim", opClaims, 1, fromRPC, true, d},
-		{"a number from the future", opStart, 4711, fromQEMU, false, x},
-	} {
+// classCase is one error and its class.
+type classCase struct {
+	name   string
+	op     op
+	code   int
+	domain int
+	dead   bool // the connection is closed
+	want   observe.Class
+}
+
+const (
+	perm  = observe.Permanent
+	trans = observe.Transient
+	disc  = observe.Disconnected
+	unav  = observe.Unavailable
+	clash = observe.Clash
+
+	fromNone, fromRPC, fromQEMU, fromRemote = 0, 7, 10, 13
+)
+
+func testClasses(t *testing.T, cases []classCase) {
+	t.Helper()
+	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := classify(test.op, libvirt.ErrorNumber(test.code), libvirt.ErrorDomain(test.domain), !test.dead)
@@ -80,6 +42,60 @@ func TestClassify(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestClassifyLostLinks(t *testing.T) {
+	t.Parallel()
+	testClasses(t, []classCase{
+		{"client socket is closed", opList, 1, fromRPC, true, disc},
+		{"end of file while reading", opList, 38, fromRPC, true, disc},
+		{"keepalive timeout, socket not closed yet", opList, 1, fromRPC, false, disc},
+		{"closed by another thread, no error saved", opList, 0, fromNone, true, disc},
+		{"no error number on a link that is up", opList, 0, fromNone, false, trans},
+		{"connect refused", opConnect, 38, fromRPC, true, disc},
+		{"no connect", opConnect, 5, fromRemote, true, disc},
+		{"RPC error", opList, 39, fromRPC, false, disc},
+		{"no error number from the remote driver", opList, 0, fromRemote, false, disc},
+		{"invalid connection", opList, 6, 20, false, disc},
+		{"the daemon's own system error", opStart, 38, fromQEMU, false, trans},
+		{"the daemon's own internal error", opStart, 1, fromQEMU, false, trans},
+		{"internal error of a helper command", opStart, 1, fromNone, false, trans},
+		{"link lost under a claim", opClaims, 1, fromRPC, true, disc},
+	})
+}
+
+func TestClassifyCalls(t *testing.T) {
+	t.Parallel()
+	testClasses(t, []classCase{
+		{"operation timeout", opDestroy, 68, fromQEMU, false, trans},
+		{"resource busy", opDestroy, 87, fromQEMU, false, trans},
+		{"no memory", opStart, 2, fromQEMU, false, trans},
+		{"aborted", opStart, 78, fromQEMU, false, trans},
+		{"no support", opXML, 3, fromQEMU, false, perm},
+		{"invalid argument", opStart, 8, fromQEMU, false, perm},
+		{"operation denied", opStart, 29, fromQEMU, false, perm},
+		{"access denied", opStart, 88, fromQEMU, false, perm},
+		{"authentication failed", opConnect, 45, fromRemote, false, perm},
+		{"bad XML", opDefine, 27, fromQEMU, false, perm},
+		{"bad XML detail", opDefine, 35, fromQEMU, false, perm},
+		{"schema", opDefine, 92, fromQEMU, false, perm},
+		{"config unsupported", opDefine, 67, fromQEMU, false, perm},
+		{"name or UUID taken", opDefine, 9, fromQEMU, false, clash},
+		{"name or UUID taken, transient", opCreate, 9, fromQEMU, false, clash},
+		{"operation failed elsewhere", opStart, 9, fromQEMU, false, trans},
+		{"network not active", opStart, 55, fromQEMU, false, trans},
+		{"network absent", opStart, 43, 19, false, trans},
+		{"hook refused", opStart, 70, 30, false, perm},
+		{"CPU incompatible", opStart, 91, fromQEMU, false, perm},
+		{"not running", opClaims, 55, fromQEMU, false, unav},
+		{"agent not connected", opClaims, 86, fromQEMU, false, unav},
+		{"agent out of step", opClaims, 97, fromQEMU, false, unav},
+		{"agent too slow", opClaims, 112, fromQEMU, false, unav},
+		{"agent forbids the command", opClaims, 113, fromQEMU, false, unav},
+		{"agent internal", opClaims, 1, fromQEMU, false, unav},
+		{"no channel in the XML", opClaims, 74, fromQEMU, false, perm},
+		{"a number from the future", opStart, 4711, fromQEMU, false, trans},
+	})
 }
 
 func TestI01_OnlyNoDomainIsAbsent(t *testing.T) {

@@ -15,6 +15,7 @@ type link struct {
 	report    func(reason string) // says that the session is lost
 	callbacks []int               // event callbacks to deregister
 	undefine  atomic.Uint32       // undefine flags the driver takes; 0 until known
+	bounded   sync.Map            // UUID -> ID of the run whose agent timeout is set
 	closed    chan struct{}
 	close     func()
 

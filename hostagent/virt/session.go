@@ -2,12 +2,7 @@ package virt
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/url"
 	"time"
-
-	"libvirt.org/go/libvirt"
 )
 
 // lane is a kind of call. Each lane has its own connection, because the daemon
@@ -24,12 +19,6 @@ const (
 
 // laneSlots is how many calls of a lane run at once, below the daemon's limit.
 var laneSlots = [laneEnd]int{reads: 4, writes: 4, agents: 3}
-
-// Keepalive: the link is given up after about (count+1) times interval.
-const (
-	keepaliveInterval = 5 // seconds
-	keepaliveCount    = 3
-)
 
 // aliveEvery is how often the connections are looked at without a round trip,
 // for a loss whose close callback was missed.
@@ -82,121 +71,4 @@ func (s *session) retire() {
 	for _, k := range s.links {
 		k.retire()
 	}
-}
-
-// attempt is one try to open a session.
-type attempt struct {
-	result chan opened
-	ended  chan struct{}
-}
-
-type opened struct {
-	session *session
-	err     error
-}
-
-// connect opens a session. libvirt may block in that for ever (a socket whose
-// daemon does not accept), so there is at most one attempt at a time: after
-// CallTimeout connect returns an error, and the next connect goes on waiting
-// for the same attempt.
-func (c *Conn) connect(ctx context.Context) (*session, error) {
-	if c.dialing == nil {
-		c.dialing = &attempt{result: make(chan opened), ended: make(chan struct{})}
-		go c.attempt(ctx, c.dialing)
-	}
-	timer := time.NewTimer(c.opt.CallTimeout)
-	defer timer.Stop()
-	select {
-	case got := <-c.dialing.result:
-		c.dialing = nil
-		return got.session, got.err
-	case <-timer.C:
-		return nil, fmt.Errorf("connect to libvirt at %s: no answer yet, check that the daemon is not stopped", c.opt.URI)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (c *Conn) attempt(ctx context.Context, a *attempt) {
-	defer close(a.ended)
-	s, err := c.open()
-	select {
-	case a.result <- opened{s, err}:
-	case <-ctx.Done():
-		if s != nil {
-			s.retire()
-		}
-	}
-}
-
-// open makes the connections of a session and registers its callbacks. What
-// cannot be had is an error: half a session is none.
-func (c *Conn) open() (*session, error) {
-	s := &session{lost: make(chan string, 1), done: make(chan struct{})}
-	for l, slots := range laneSlots {
-		s.lanes[l].slots = make(chan struct{}, slots)
-		if l > 0 && ownState(c.opt.URI) {
-			s.lanes[l].link = s.links[0]
-			continue
-		}
-		k, err := c.dial(s)
-		if err != nil {
-			s.retire()
-			return nil, err
-		}
-		s.lanes[l].link = k
-		s.links = append(s.links, k)
-	}
-	if err := c.subscribe(s.lanes[reads].link); err != nil {
-		s.retire()
-		return nil, err
-	}
-	return s, nil
-}
-
-// dial makes one connection.
-func (c *Conn) dial(s *session) (*link, error) {
-	w := what{opConnect, c.opt.URI}
-	conn, err := libvirt.NewConnect(c.opt.URI)
-	if err != nil {
-		return nil, w.wrap(err, false)
-	}
-	k := c.adopt(conn, s.report)
-	// Drivers without a daemon have no keepalive, daemons may be built without.
-	if err := conn.SetKeepAlive(keepaliveInterval, keepaliveCount); err != nil && !lacksKeepAlive(err) {
-		k.retire()
-		return nil, w.wrap(err, false)
-	}
-	err = conn.RegisterCloseCallback(func(_ *libvirt.Connect, reason libvirt.ConnectCloseReason) {
-		s.report(closeReason(reason))
-	})
-	if err != nil && !errors.Is(err, libvirt.ERR_NO_SUPPORT) {
-		k.retire()
-		return nil, w.wrap(err, false)
-	}
-	return k, nil
-}
-
-func lacksKeepAlive(err error) bool {
-	return errors.Is(err, libvirt.ERR_NO_SUPPORT) || errors.Is(err, libvirt.ERR_OK)
-}
-
-func closeReason(reason libvirt.ConnectCloseReason) string {
-	switch reason {
-	case libvirt.CONNECT_CLOSE_REASON_EOF:
-		return "libvirt closed the connection"
-	case libvirt.CONNECT_CLOSE_REASON_KEEPALIVE:
-		return "libvirt does not answer keepalives"
-	case libvirt.CONNECT_CLOSE_REASON_CLIENT:
-		return "the connection was closed here"
-	default:
-		return "the connection failed"
-	}
-}
-
-// ownState tells whether each connection to uri has a state of its own, so that
-// a session can have only one: libvirt's in-process test driver is like that.
-func ownState(uri string) bool {
-	u, err := url.Parse(uri)
-	return err == nil && u.Scheme == "test"
 }

@@ -2,6 +2,7 @@ package virttest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +45,6 @@ func Conform(t *testing.T, open func(t *testing.T) Hypervisor) {
 		{"context", (*suite).ended},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			t.Cleanup(cancel)
 			s := &suite{T: t, ctx: ctx, hv: open(t)}
@@ -89,8 +89,12 @@ func (s *suite) domain(n int) spec {
 	s.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_ = s.hv.Destroy(ctx, d.uuid) // it is gone already after most tests
-		_ = s.hv.Undefine(ctx, d.uuid)
+		if err := s.hv.Destroy(ctx, d.uuid); err != nil && !errors.Is(err, observe.ErrNoDomain) {
+			s.Errorf("clean up: %v", err)
+		}
+		if err := s.hv.Undefine(ctx, d.uuid); err != nil {
+			s.Errorf("clean up: %v", err)
+		}
 	})
 	return d
 }

@@ -1,6 +1,7 @@
 package virttest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -78,7 +79,7 @@ func (d *domain) print(b *strings.Builder, namespace string) {
 		}
 	}
 	for _, n := range def.nics {
-		fmt.Fprintf(b, "  nic %s %s\n", n.mac, n.source)
+		fmt.Fprintf(b, "  nic %s %s\n", n.mac, cmp.Or(n.source, "-"))
 	}
 }
 

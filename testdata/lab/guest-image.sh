@@ -52,7 +52,7 @@ bootstrap() {
 	INITRD=No mmdebstrap --verbose --mode=root --variant=minbase --include="$include" \
 		--aptopt='Acquire::Languages "none"' \
 		--aptopt='Acquire::Retries "3"' \
-		--dpkgopt='force-confold' \
+		--dpkgopt='force-confold' --dpkgopt='force-unsafe-io' \
 		--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
 		--essential-hook="$here/guest/prepare.sh \"\$1\"" \
 		--customize-hook="$here/guest/customize.sh \"\$1\"" \

@@ -29,6 +29,8 @@ func TestKeyPlaces(t *testing.T) {
 			"a.c.d[0].e": {1, 22}, "a.c.d[1]": {2, 2}, "f": {3, 1}}},
 		{"multi-line strings", "a = '''\nb = 1\n[c]\n'quotes'''''\nd = \"\"\"\ne = 1 \\\"\"\" \\\\\"\"\"\nf = 1", map[string]Pos{
 			"a": {1, 1}, "d": {5, 1}, "f": {7, 1}}},
+		{"quotes before the end of a string", "a = ['''x''''', \"\"\"y\"\"\"\", {b = 1}]", map[string]Pos{
+			"a": {1, 1}, "a[0]": {1, 6}, "a[1]": {1, 17}, "a[2]": {1, 27}, "a[2].b": {1, 28}}},
 		{"crlf", "a = 1\r\nb = '''x\r\ny'''\r\nc = 1\r\n", map[string]Pos{"a": {1, 1}, "b": {2, 1}, "c": {4, 1}}},
 		{"column after wide text", "a = {b = 'é✓', c = 1}", map[string]Pos{"a": {1, 1}, "a.b": {1, 6}, "a.c": {1, 16}}},
 		{"byte order mark", "\ufeffa = 1", map[string]Pos{"a": {1, 1}}},

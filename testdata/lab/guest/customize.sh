@@ -17,7 +17,10 @@ make_repository() {
 	mkdir -p "$repo/partial"
 	guest_apt --download-only -o Dir::Cache::archives=/opt/lab-repo qemu-guest-agent squid
 	rm -rf "$repo/partial" "$repo/lock"
-	for deb in "$repo"/*.deb; do
+	for file in "$repo"/*.deb; do
+		# The name apt gave it has the version's colon escaped, which not every reader of URIs undoes.
+		deb=$repo/$(dpkg-deb --field "$file" Package).deb
+		mv "$file" "$deb"
 		dpkg-deb --field "$deb"
 		printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "${deb##*/}" \
 			"$(stat -c %s "$deb")" "$(sha256sum "$deb" | cut -d ' ' -f 1)"
@@ -53,6 +56,8 @@ configure_boot() {
 	# Once, now that all is in place: prepare.sh has told packages to leave it.
 	sed -i 's/^update_initramfs=.*/update_initramfs=yes/' "$tree/etc/initramfs-tools/update-initramfs.conf"
 	chroot "$tree" update-initramfs -c -k all
+	kernel=$(basename "$tree"/boot/vmlinuz-*)
+	ln -sf "boot/initrd.img-${kernel#vmlinuz-}" "$tree/initrd.img"
 	echo 'LABEL=root / ext4 errors=remount-ro 0 1' >"$tree/etc/fstab"
 	echo localhost >"$tree/etc/hostname"
 	printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n' >"$tree/etc/hosts"
@@ -62,6 +67,7 @@ configure_boot() {
 	ln -sf ../run/systemd/resolve/stub-resolv.conf "$tree/etc/resolv.conf"
 	mkdir -p "$tree/boot/extlinux"
 	cat >"$tree/boot/extlinux/extlinux.conf" <<-'END'
+		SERIAL 0 115200
 		DEFAULT linux
 		PROMPT 0
 		TIMEOUT 0

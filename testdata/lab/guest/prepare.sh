@@ -10,12 +10,10 @@ printf 'virtio_pci\nvirtio_blk\next4\n' >"$tree/etc/initramfs-tools/modules"
 printf 'MODULES=list\nCOMPRESS=zstd\nRESUME=none\nFSTYPE=ext4\n' >"$tree/etc/initramfs-tools/conf.d/lab"
 printf 'update_initramfs=no\nbackup_initramfs=no\n' >"$tree/etc/initramfs-tools/update-initramfs.conf"
 
-# These stay in the guest, for the packages it installs itself. No certificate authority is trusted,
-# since there is none to talk to, and sorting them in takes longer than any other package. (As options
-# of mmdebstrap the exclusions would have it filter every package through a slow program of its own.)
+# These stay in the guest, for the packages it installs itself. (As options of mmdebstrap the
+# exclusions would have it filter every package through a slow program of its own.)
 cat >"$tree/etc/dpkg/dpkg.cfg.d/lab" <<-'END'
 	force-unsafe-io
-	path-exclude=/usr/share/ca-certificates/mozilla/*
 	path-exclude=/usr/share/doc/*
 	path-exclude=/usr/share/i18n/charmaps/*
 	path-exclude=/usr/share/i18n/locales/*

@@ -1,0 +1,49 @@
+# Targets a contributor types. "make help" lists them.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+LANES   := go run ./testdata/lab/lanes
+FUZZTIME ?= 30s
+
+.PHONY: help build setup check test test-unit test-sim test-driver test-guest bench demo fuzz clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-12s %s\n", $$1, $$2 }'
+
+build: ## the release binary, build/egress-hostagent: needs only libc, finds libvirt at run time
+	go build -tags libvirt_dlopen -trimpath -ldflags "$(LDFLAGS)" -o build/egress-hostagent ./cmd/egress-hostagent
+
+setup: ## install what building and testing need, and make the agent's user (as root)
+	testdata/lab/setup.sh
+
+demo: ## a proxy from spec to request and away again; DRIVER=test: in seconds, without root and VM
+	@if [ "$(DRIVER)" = test ]; then testdata/lab/setup.sh --packages-for demo-test; else testdata/lab/setup.sh; fi
+	@go run ./testdata/lab/demo
+
+check: ## formatting, vet, staticcheck, builds
+	@$(LANES) check
+
+test-unit: ## everything without cgo, with the race detector
+	@$(LANES) test-unit
+
+test-sim: ## random faults on the deterministic core; SIM_TIME=2m, or SIM_SEED=n to replay one
+	@$(LANES) test-sim
+
+test-driver: ## whole agents and the link to libvirt on libvirt's test driver
+	@$(LANES) test-driver
+
+test-guest: ## a real guest on a private libvirtd (as root)
+	@$(LANES) test-guest
+
+test: ## all lanes, with a summary; REQUIRE_ALL=1 makes a lane that is left out a failure
+	@if [ "$$(id -u)" = 0 ]; then testdata/lab/setup.sh; fi
+	@$(LANES)
+
+bench: ## benchmarks as ratios against the bare work
+	@testdata/lab/bench.sh
+
+fuzz: ## each fuzz target for FUZZTIME
+	@testdata/lab/fuzz.sh $(FUZZTIME)
+
+clean: ## remove what was built here
+	rm -rf build dist

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// need tells what a lane misses on this machine; empty when it is there.
+type need func() string
+
+func root() string {
+	if os.Geteuid() != 0 {
+		return "it has to run as root"
+	}
+	return ""
+}
+
+func tool(name, pkg string) need {
+	return func() string {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Sprintf("%s is not installed (package %s)", name, pkg)
+		}
+		return ""
+	}
+}
+
+func libvirtHeaders() string {
+	if exec.Command("pkg-config", "--exists", "libvirt").Run() != nil {
+		return "libvirt's headers are not installed (package libvirt-dev)"
+	}
+	return ""
+}
+
+// noCgo is the environment of everything but the link to libvirt.
+var noCgo = []string{"CGO_ENABLED=0"}
+
+// pure lists the packages that build without cgo: all but virt and its command.
+func pure() []string {
+	cmd := exec.Command("go", "list", "-e", "./...")
+	cmd.Env = append(os.Environ(), noCgo...)
+	out, err := cmd.Output()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lanes: go list:", err)
+		os.Exit(1)
+	}
+	var pkgs []string
+	for _, p := range strings.Fields(string(out)) {
+		if !strings.HasSuffix(p, "/hostagent/virt") && !strings.HasSuffix(p, "/cmd/egress-hostagent") {
+			pkgs = append(pkgs, p)
+		}
+	}
+	return pkgs
+}
+
+const (
+	virt   = "./hostagent/virt"
+	daemon = "./cmd/egress-hostagent"
+	lab    = "./testdata/lab/"
+)
+
+// lanes are in the order in which they run: what fails fast comes first.
+func lanes() []lane {
+	pkgs := pure()
+	with := func(args ...string) []string { return append(args, pkgs...) }
+	return []lane{
+		{"check", []need{libvirtHeaders}, []step{
+			command("gofmt", true, nil, "gofmt", "-l", "."),
+			command("go.mod is tidy", false, nil, "go", "mod", "tidy", "-diff"),
+			command("everything but virt and its command builds without cgo", false, noCgo, with("go", "build")...),
+			command("release build needs only libc", false, nil, "testdata/lab/check-release.sh"),
+			command("go vet", false, nil, "go", "vet", "./...", lab+"..."),
+			command("staticcheck", false, nil, "go", "tool", "-modfile=packaging/tools/go.mod", "staticcheck", "./...", lab+"..."),
+			command("shell scripts parse", false, nil, "sh", "-c", "for f in testdata/lab/*.sh .ci/run; do bash -n $f || exit 1; done"),
+		}},
+		{"test-unit", nil, []step{goTest(false, with("-race", "-timeout=5m")...)}},
+		{"test-sim", nil, []step{goTest(false, "-timeout=5m", "-run=^TestSim", "./hostagent", "-args", "-sim.time="+simTime())}},
+		{"test-driver", []need{libvirtHeaders, tool("qemu-img", "qemu-utils")}, []step{
+			goTest(false, "-race", "-timeout=5m", virt, daemon),
+		}},
+		{"test-guest", []need{root, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86"), tool("mmdebstrap", "mmdebstrap")}, []step{
+			goTest(true, "-tags=guest", "-timeout=20m", "-count=1", "-v", "-run=^TestGuest", daemon),
+		}},
+	}
+}
+
+func simTime() string {
+	if t := os.Getenv("SIM_TIME"); t != "" {
+		return t
+	}
+	return "30s"
+}
