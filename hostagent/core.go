@@ -38,7 +38,8 @@ type Core struct {
 	last    plan.Result
 
 	claims  claimCache
-	absent  map[string]bool // UUIDs that libvirt said "no domain" of
+	uuids   map[string]string // by proxy name
+	absent  map[string]bool   // UUIDs that libvirt said "no domain" of
 	looks   map[string]*look
 	watches map[string]*watch
 
@@ -70,6 +71,7 @@ func NewCore(set Settings, treeKnown bool) *Core {
 		memory:  plan.Memory{TreeKnown: treeKnown},
 		saved:   treeKnown,
 		claims:  claimCache{},
+		uuids:   map[string]string{},
 		absent:  map[string]bool{},
 		looks:   map[string]*look{},
 		watches: map[string]*watch{},
@@ -229,7 +231,7 @@ func (c *Core) networks() []spec.Network {
 func (c *Core) plan(now time.Time) []Effect {
 	c.last = plan.Make(plan.Input{
 		Desired: c.merged, Observed: c.obs, Memory: c.memory,
-		Policy: c.set.Policy, Images: c.set.Images, Now: now,
+		Policy: c.set.Policy, Images: c.set.Images, UUID: c.uuid, Now: now,
 	})
 	c.memory = c.last.Memory
 	var out []Effect
@@ -320,4 +322,13 @@ func (c *Core) Status(now time.Time) status.Host {
 // Planned is what the last Step's planning decided, for a dry run.
 func (c *Core) Planned() plan.Result { return c.last }
 
-func (c *Core) uuid(name string) string { return domxml.DomainUUID(c.set.Policy.HostID, name) }
+// uuid is a memo of domxml.DomainUUID, which two hashes a call make too slow
+// for every pass over all proxies.
+func (c *Core) uuid(name string) string {
+	u, ok := c.uuids[name]
+	if !ok {
+		u = domxml.DomainUUID(c.set.Policy.HostID, name)
+		c.uuids[name] = u
+	}
+	return u
+}

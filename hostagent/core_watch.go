@@ -145,7 +145,8 @@ func (c *Core) probed(now time.Time, ev Probed) {
 	}
 	w.probing = false
 	c.obs.Probes[ev.Name] = plan.Probe{
-		Target: ev.Target.Addr, OK: ev.Result.OK, Reason: ev.Result.Reason, Detail: ev.Result.Detail, At: now,
+		Target: ev.Target.Addr, OK: ev.Result.OK, Reason: ev.Result.Reason, Detail: ev.Result.Detail,
+		Latency: ev.Result.Latency, At: now,
 	}
 	if ev.Result.OK {
 		w.probes, w.nextProbe = 0, now.Add(c.set.ProbeInterval)

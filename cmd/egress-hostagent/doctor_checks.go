@@ -140,7 +140,7 @@ func checkAcceleration(ctx context.Context, cfg config.Config, w wired) finding 
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	disk := filepath.Join(cfg.Tree, ".doctor-"+rand.Text()[:8]+".raw")
-	if err := os.WriteFile(disk, domxml.BootSector(), 0o640); err != nil {
+	if err := os.WriteFile(disk, domxml.BootDisk(), 0o640); err != nil {
 		return finding{what, fail, "not checked: " + err.Error(), "run this as the agent's user, with the image tree in place"}
 	}
 	defer os.Remove(disk)

@@ -31,7 +31,7 @@ const patience = 30 * time.Second
 // hall is a host in a directory: libvirt's test driver, real files, and
 // agents that come and go while the "daemon" stays.
 type hall struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	cfg  config.Config
 	conn *virt.Conn
@@ -49,7 +49,7 @@ func (stays) Run(ctx context.Context) error {
 	return nil
 }
 
-func newHall(t *testing.T) *hall {
+func newHall(t testing.TB) *hall {
 	h := &hall{t: t, dir: t.TempDir()}
 	for _, d := range []string{"specs", "tree"} {
 		if err := os.Mkdir(filepath.Join(h.dir, d), 0o755); err != nil {

@@ -47,7 +47,7 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	if err := e.files(a, rec); err != nil {
+	if err := e.ensureSeed(a, rec); err != nil {
 		return err
 	}
 	paths := e.Tree.Paths(a.Name, a.Instance)
@@ -78,16 +78,23 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 }
 
 // start starts the domain, after it has made sure that the files it opens are
-// there.
+// there. A domain that somebody else started meanwhile keeps its console log.
 func (e *Executor) start(ctx context.Context, a plan.Action) error {
+	d, err := e.lookupOurs(ctx, a.Name, a.UUID)
+	if err != nil || d.Power != observe.PowerOff {
+		return err
+	}
 	rec, err := e.record(a.Name, a.Instance)
 	if err != nil {
 		return err
 	}
-	if err := e.files(a, rec); err != nil {
+	if err := e.ensureSeed(a, rec); err != nil {
 		return err
 	}
-	return e.onOurs(ctx, a, func() error { return e.Hypervisor.Start(ctx, a.UUID) })
+	if err := e.Tree.PrepareConsole(a.Name); err != nil {
+		return err
+	}
+	return e.Hypervisor.Start(ctx, a.UUID)
 }
 
 func (e *Executor) record(name, instance string) (observe.Record, error) {
@@ -99,13 +106,10 @@ func (e *Executor) record(name, instance string) (observe.Record, error) {
 	return observe.Record{}, fmt.Errorf("incarnation %s of %s: its record is missing or unreadable", instance, name)
 }
 
-// files makes the console log, and the seed again when it is missing: from
-// the same input, under the same instance-id, so that the guest sees no
-// difference. When the spec has other content by now there is no seed to make.
-func (e *Executor) files(a plan.Action, rec observe.Record) error {
-	if err := e.Tree.PrepareConsole(a.Name); err != nil {
-		return err
-	}
+// ensureSeed makes the seed again when it is missing: from the same input,
+// under the same instance-id, so that the guest sees no difference. When the
+// spec has other content by now there is no seed to make.
+func (e *Executor) ensureSeed(a plan.Action, rec observe.Record) error {
 	for _, inc := range e.Tree.ScanName(a.Name) {
 		if inc.Instance == a.Instance && inc.Seed {
 			return nil

@@ -4,11 +4,15 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// BootSector powers the machine off at once: it writes SLP_EN with sleep type
+// bootDiskSize is what firmware takes for a disk; of a smaller one it boots
+// nothing. Bytes.
+const bootDiskSize = 1 << 20
+
+// BootDisk is a raw disk whose boot sector powers the machine off at once: it writes SLP_EN with sleep type
 // 0 to the ACPI PM1a control register of q35 (I/O port 0x604, where SeaBIOS
 // puts it), then halts. A domain that runs it goes off within a second where
 // guests really execute, and stays on for ever where they do not.
-func BootSector() []byte {
+func BootDisk() []byte {
 	code := []byte{
 		0xba, 0x04, 0x06, // mov dx, 0x604
 		0xb8, 0x00, 0x20, // mov ax, 0x2000
@@ -16,14 +20,14 @@ func BootSector() []byte {
 		0xfa, 0xf4, // cli; hlt
 		0xeb, 0xfd, // jmp back to hlt
 	}
-	sector := make([]byte, 512)
-	copy(sector, code)
-	sector[510], sector[511] = 0x55, 0xaa
-	return sector
+	disk := make([]byte, bootDiskSize)
+	copy(disk, code)
+	disk[510], disk[511] = 0x55, 0xaa
+	return disk
 }
 
 // BootCheck is the document of a small domain that boots disk, a raw file that
-// begins with BootSector. It carries no ownership: it is transient, made and
+// holds BootDisk. It carries no ownership: it is transient, made and
 // waited for by one command.
 func BootCheck(name, uuid string, a Acceleration, disk string) (string, error) {
 	d := &libvirtxml.Domain{

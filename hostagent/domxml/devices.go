@@ -65,14 +65,15 @@ func fileSource(path string) *libvirtxml.DomainDiskSource {
 
 // console is a pty, so that "virsh console" works, logged by virtlogd, so that
 // the log goes on while the agent is down and is bounded by virtlogd's
-// rotation. The file exists beforehand, made by the agent, and virtlogd keeps
-// an existing file's owner and mode; each start begins the file anew.
+// rotation. The agent makes the file before each start; virtlogd appends to it
+// and leaves its owner and mode. (Told to truncate, it makes one of its own,
+// which only root can read.)
 func console(in Input) libvirtxml.DomainSerial {
 	port := uint(0)
 	return libvirtxml.DomainSerial{
 		Source: &libvirtxml.DomainChardevSource{Pty: &libvirtxml.DomainChardevSourcePty{}},
 		Target: &libvirtxml.DomainSerialTarget{Port: &port},
-		Log:    &libvirtxml.DomainChardevLog{File: in.Console, Append: "off"},
+		Log:    &libvirtxml.DomainChardevLog{File: in.Console, Append: "on"},
 	}
 }
 

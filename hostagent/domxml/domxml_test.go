@@ -188,7 +188,7 @@ func TestBootCheck(t *testing.T) {
 	if !strings.Contains(xml, `type="qemu"`) || strings.Contains(xml, "metadata") {
 		t.Errorf("unexpected document:\n%s", xml)
 	}
-	if s := BootSector(); len(s) != 512 || s[510] != 0x55 || s[511] != 0xaa {
+	if s := BootDisk(); len(s)%(1<<20) != 0 || s[510] != 0x55 || s[511] != 0xaa {
 		t.Error("not a boot sector")
 	}
 }

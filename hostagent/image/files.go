@@ -36,9 +36,10 @@ func (t *Tree) WriteSeed(name, instance string, img seed.Image) error {
 	return nil
 }
 
-// PrepareConsole makes the empty console log of a name when there is none, so
-// that it is the agent's: libvirt's log daemon appends to a file that is there
-// and makes one that only root reads otherwise.
+// PrepareConsole begins the console log of a name anew; what the last run of
+// the domain wrote is kept as NAME.log.0. It is for a domain that is powered
+// off. The new file is the agent's, and stays so: libvirt's log daemon appends
+// to a file that is there, and makes one that only root reads otherwise.
 func (t *Tree) PrepareConsole(name string) error {
 	if err := spec.CheckName(spec.KindProxy, name); err != nil {
 		return fmt.Errorf("prepare console log: %w", err)
@@ -48,10 +49,14 @@ func (t *Tree) PrepareConsole(name string) error {
 		return err
 	}
 	defer dir.Close()
-	f, err := dir.OpenFile(name+consoleSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, consoleMode)
-	if errors.Is(err, fs.ErrExist) {
+	file := name + consoleSuffix
+	if fi, err := dir.Lstat(file); err == nil && fi.Mode().IsRegular() && fi.Size() == 0 && fi.Mode().Perm() == consoleMode {
 		return nil
 	}
+	if err := dir.Rename(file, file+".0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("prepare console log: %w", err)
+	}
+	f, err := dir.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, consoleMode)
 	if err != nil {
 		return fmt.Errorf("prepare console log: %w", err)
 	}

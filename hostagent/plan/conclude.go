@@ -152,7 +152,8 @@ func (p *planner) reachableCondition(s *subject) status.Condition {
 	case p.Now.Sub(pr.At) > p.Policy.ProbeStale:
 		c.Reason, c.Message = "ProbeStale", "the last probe was at "+pr.At.UTC().Format(time.RFC3339)
 	case pr.OK:
-		c.Status, c.Reason, c.Message = status.True, pr.Reason, pr.Detail
+		c.Status, c.Reason = status.True, "Answered"
+		c.Message = strings.TrimSpace(fmt.Sprintf("in %d ms %s", pr.Latency.Milliseconds(), pr.Detail))
 	default:
 		c.Status, c.Reason, c.Message = status.False, pr.Reason, pr.Detail
 	}

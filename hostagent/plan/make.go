@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
@@ -80,12 +79,12 @@ func (p *planner) ours(d observe.Domain) (name string, ok bool) {
 	if d.Owner == nil || d.Owner.Host != p.Policy.HostID {
 		return "", false
 	}
-	return d.Owner.Name, d.UUID == domxml.DomainUUID(p.Policy.HostID, d.Owner.Name)
+	return d.Owner.Name, d.UUID == p.UUID(d.Owner.Name)
 }
 
 func (p *planner) oursIncarnation(i observe.Incarnation) bool {
 	return i.Record != nil && i.Record.Host == p.Policy.HostID && i.Record.Name == i.Name &&
-		i.Record.UUID == domxml.DomainUUID(p.Policy.HostID, i.Name)
+		i.Record.UUID == p.UUID(i.Name)
 }
 
 // initTree makes a fresh image tree usable. An empty directory is fresh only

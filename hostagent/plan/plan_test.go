@@ -40,6 +40,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t}
 	w.Now = t0
+	w.UUID = func(name string) string { return domxml.DomainUUID(host, name) }
 	w.Policy = Policy{
 		HostID: host, DeletionDelay: 30 * time.Second, ShutdownGrace: time.Minute, ShutdownRepeat: 10 * time.Second,
 		Probe: true, ProbeStale: time.Minute, AddressStale: 3 * time.Minute,

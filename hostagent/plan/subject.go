@@ -46,7 +46,7 @@ type verdict struct {
 func (p *planner) subject(name string) *subject {
 	s := &subject{
 		name: name,
-		uuid: domxml.DomainUUID(p.Policy.HostID, name),
+		uuid: p.UUID(name),
 		incs: p.Observed.Tree.Incarnations[name],
 		mem:  p.Memory.Proxies[name],
 	}

@@ -69,11 +69,12 @@ type Progress struct{ Done, Total int64 }
 
 // Probe is a probe's last result and what was probed.
 type Probe struct {
-	Target netip.AddrPort
-	OK     bool
-	Reason string
-	Detail string
-	At     time.Time
+	Target  netip.AddrPort
+	OK      bool
+	Reason  string // why not OK
+	Detail  string
+	Latency time.Duration
+	At      time.Time
 }
 
 // Observed is everything the agent sees.
@@ -117,6 +118,7 @@ type Input struct {
 	Observed Observed
 	Memory   Memory
 	Policy   Policy
-	Images   map[string]spec.Image // the config's catalog, by key: for status
+	Images   map[string]spec.Image    // the config's catalog, by key: for status
+	UUID     func(name string) string // domxml.DomainUUID of this host, or a memo of it
 	Now      time.Time
 }

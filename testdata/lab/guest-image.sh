@@ -49,7 +49,7 @@ check_tools() {
 bootstrap() {
 	local include
 	include=$(IFS=,; echo "${packages[*]}")
-	INITRD=No mmdebstrap --verbose --mode=root --variant=minbase --include="$include" \
+	INITRD=No mmdebstrap --quiet --mode=root --variant=minbase --include="$include" \
 		--aptopt='Acquire::Languages "none"' \
 		--aptopt='Acquire::Retries "3"' \
 		--dpkgopt='force-confold' --dpkgopt='force-unsafe-io' \
