@@ -29,7 +29,7 @@ func walk(d *Doc) {
 		n.String("bridge")
 	}
 	r.Table("probe").String("url")
-	if r.Table("probe") != r.Table("probe") {
+	if again := r.Table("probe"); again != r.Table("probe") {
 		panic("two walks over one table")
 	}
 	Strings(r, "cidrs", 3, func(s string) (string, error) {
