@@ -171,10 +171,28 @@ func printHost(out io.Writer, host status.Host) {
 		return
 	}
 	fmt.Fprintln(out)
-	tw := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "NAME\tPHASE\tADDRESS\tFOR\tWHY NOT READY")
+	printTable(out, host)
+}
+
+// printTable prints a row per proxy. The last column takes what the others
+// leave of the width.
+func printTable(out io.Writer, host status.Host) {
+	rows := [][]string{{"NAME", "PHASE", "ADDRESS", "FOR", "WHY NOT READY"}}
 	for _, p := range host.Proxies {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", clip(p.Name, 24), p.Phase, primary(p), age(p, host.Time), clip(whyNot(p), 26))
+		rows = append(rows, []string{clip(p.Name, 24), string(p.Phase), primary(p), age(p, host.Time), whyNot(p)})
+	}
+	used := 0
+	for col := range 4 {
+		widest := 0
+		for _, r := range rows {
+			widest = max(widest, len([]rune(r[col])))
+		}
+		used += widest + 2
+	}
+	tw := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, r := range rows {
+		r[4] = clip(r[4], max(width-used, 13))
+		fmt.Fprintln(tw, strings.TrimRight(strings.Join(r, "\t"), "\t"))
 	}
 	_ = tw.Flush()
 }
@@ -231,7 +249,7 @@ func printProxy(out io.Writer, p status.Proxy, now time.Time) {
 	tw := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(k, v string) {
 		if v != "" {
-			fmt.Fprintf(tw, "%s\t%s\n", k, v)
+			fmt.Fprintf(tw, "%s\t%s\n", k, printable(v))
 		}
 	}
 	row("name", p.Name)

@@ -74,7 +74,8 @@ empty() { [ -z "$(members)" ]; }
 # enter CMD...: becomes the command, inside, in the same working directory.
 enter() {
 	local holder
-	holder=$(pid holder) || die "nothing runs in $dir: $self start $dir"
+	holder=$(pid holder) || holder=$(members | head -n 1)
+	[ -n "$holder" ] || die "nothing runs in $dir: $self start $dir"
 	exec nsenter --target "$holder" --mount --net --wdns="$PWD" -- "$@"
 }
 
@@ -155,11 +156,20 @@ configure() {
 	ln -sf ../default.xml "$dir/etc/qemu/networks/autostart/default.xml"
 }
 
-# prepare: DIR's tree. /run is as after a boot; all else is kept when DIR was kept.
-prepare() {
+# claim: takes DIR, which must be empty, missing or a kept one, and ends what a killed start left there.
+claim() {
+	if [ ! -d /etc/libvirt ] || ! id "$agent" >/dev/null 2>&1; then
+		die "libvirtd or the user $agent is missing: run $here/setup.sh --packages-for libvirtd"
+	fi
+	case $dir in /run/* | /var/run/*) die "$dir would be hidden by the /run inside: take another" ;; esac
 	mkdir -p "$dir"
 	[ -e "$dir/.private-libvirtd" ] || [ -z "$(ls -A "$dir")" ] || die "$dir is not empty and not one of mine"
 	touch "$dir/.private-libvirtd"
+	end_members
+}
+
+# prepare: DIR's tree. /run is as after a boot; all else is kept when DIR was kept.
+prepare() {
 	rm -rf --one-file-system "$dir/run"
 	mkdir -p "$dir"/{run/{lock,libvirt},etc/qemu/networks/autostart,etc/hooks,lib/images,cache,log}
 	chmod 0755 "$dir/run" "$dir/lib" "$dir/lib/images"
@@ -197,9 +207,7 @@ start() {
 		echo "private-libvirtd: already running in $dir"
 		return
 	fi
-	[ -d /etc/libvirt ] && id "$agent" >/dev/null 2>&1 ||
-		die "libvirtd or the user $agent is missing: run $here/setup.sh --packages-for libvirtd"
-	mkdir -p "$dir" && [ -z "$(members)" ] || end_members
+	claim
 	trap 'echo "private-libvirtd: start did not succeed; logs are in $dir/log" >&2; end_members' EXIT
 	prepare
 	setsid --fork unshare --mount --net --propagation private \
@@ -227,8 +235,8 @@ down() {
 destroy_domains() {
 	local name
 	pid libvirtd >/dev/null || return 0
-	"$self" join "$dir" timeout 10 virsh -q -c "$uri" list --name | while read -r name; do
-		[ -z "$name" ] || "$self" join "$dir" timeout 10 virsh -q -c "$uri" destroy "$name" || true
+	{ "$self" join "$dir" timeout 10 virsh -q -c "$uri" list --name || true; } | while read -r name; do
+		[ -z "$name" ] || "$self" join "$dir" timeout 10 virsh -q -c "$uri" destroy "$name" >/dev/null || true
 	done
 }
 
@@ -237,12 +245,13 @@ end_members() {
 	local id signal
 	down TERM 2>/dev/null || true
 	for signal in TERM KILL; do
+		if empty; then return; fi
 		for id in $(members); do
 			kill -s "$signal" "$id" 2>/dev/null || true
 		done
-		if until_true 10 empty; then return; fi
+		until_true 10 empty || true
 	done
-	die "these processes in $dir do not end: $(members | tr '\n' ' ')"
+	empty || die "these processes in $dir do not end: $(members | tr '\n' ' ')"
 }
 
 # unmount: mounts live and die with the namespace; should one have got out of it, it goes here, deepest first.
