@@ -75,6 +75,6 @@ not run, 78 the configuration is wrong.`,
 		return &codedError{exitUsage, fmt.Errorf("%w; see --help", err)}
 	})
 	c.AddCommand(runCommand(o), validateCommand(o), planCommand(o), statusCommand(o), listCommand(o),
-		seedCommand(o), doctorCommand(o), versionCommand())
+		seedCommand(o), doctorCommand(o), initTreeCommand(o), versionCommand())
 	return c
 }

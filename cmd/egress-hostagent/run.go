@@ -97,7 +97,7 @@ func prepareState(cfg config.Config, w *wired, log *slog.Logger) error {
 		return err
 	}
 	if problem != "" {
-		log.Warn("state document rejected; starting with an empty one", "problem", problem)
+		log.Warn("state document rejected", "problem", problem)
 	}
 	w.parts.State, w.parts.TreeKnown = st, st.TreeKnown()
 	staging := filepath.Join(cfg.State, "staging")

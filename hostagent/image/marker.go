@@ -89,7 +89,7 @@ func (t *Tree) verify(r *os.Root) error {
 	}
 	fi, err := r.Lstat(markerFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return t.unusable(observe.MarkerAbsent, "no marker file %s: mount the tree's volume; only if the tree is a new one, initialise it", markerFile)
+		return t.unusable(observe.MarkerAbsent, "no marker file %s: mount the tree's volume; only if the tree is to be a new one, run egress-hostagent init-tree as the agent's user", markerFile)
 	}
 	if err != nil {
 		return t.unusable(observe.MarkerUnreadable, "stat %s: %v", markerFile, cause(err))

@@ -40,8 +40,9 @@ type Store struct {
 
 // Open reads the state directory of a host, made with mode 0700 if it is
 // missing. A document that can not be used (corrupt, of a newer version, of
-// another host) is moved aside and reported as problem; the state then starts
-// empty. err is only for a directory that can not be used at all.
+// another host) is moved aside and reported as problem; what it said is then
+// taken to be what forbids most. err is only for a directory that can not be
+// used at all.
 func Open(dir, hostID string) (s *Store, problem string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, "", fmt.Errorf("state directory: %w", err)
@@ -52,7 +53,11 @@ func Open(dir, hostID string) (s *Store, problem string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return s, "", nil
 	case err != nil:
-		return s, s.quarantine(err), nil
+		problem = s.quarantine(err)
+		if err := s.SetTreeKnown(); err != nil {
+			return nil, problem, err
+		}
+		return s, problem, nil
 	}
 	s.doc = doc
 	return s, "", nil
