@@ -50,6 +50,7 @@ type Core struct {
 	scanning   bool
 	rescanned  uint64 // Seq for which a rescan was asked
 	nextResync time.Time
+	lookWake   time.Time // when the next look is to be repeated
 	watchWake  time.Time // when the next address read or probe is due
 	saved      bool      // TreeKnown is on disk
 }
@@ -104,13 +105,7 @@ func (c *Core) Step(now time.Time, events ...Event) []Effect {
 
 // Wake is when Step wants a Tick though nothing happens.
 func (c *Core) Wake() time.Time {
-	t := earlier(earlier(c.nextResync, c.last.Wake), c.watchWake)
-	for _, l := range c.looks {
-		if !l.under {
-			t = earlier(t, l.next)
-		}
-	}
-	return t
+	return earlier(earlier(c.nextResync, c.last.Wake), earlier(c.lookWake, c.watchWake))
 }
 
 // earlier is the earlier of two times; zero means never.

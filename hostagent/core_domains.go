@@ -41,9 +41,6 @@ func (c *Core) blind(detail string) {
 	c.obs.Libvirt = plan.Libvirt{Tried: true, Detail: detail}
 	clear(c.absent)
 	clear(c.obs.Unsure)
-	for _, l := range c.looks {
-		l.next = time.Time{} // the list that follows asks anew
-	}
 }
 
 // nameOf is the proxy whose domain has that UUID; empty when it is none of
@@ -158,6 +155,7 @@ func (c *Core) saw(now time.Time, ev DomainLooked) *look {
 // verifyAbsent keeps every proxy whose domain is not known uncertain until
 // libvirt has said "no domain" of its UUID, and repeats looks that failed.
 func (c *Core) verifyAbsent(now time.Time) []Effect {
+	c.lookWake = time.Time{}
 	if !c.obs.Libvirt.Synced {
 		return nil
 	}
@@ -179,7 +177,11 @@ func (c *Core) verifyAbsent(now time.Time) []Effect {
 		check(name)
 	}
 	for uuid, l := range c.looks {
-		if !l.under && !l.next.IsZero() && !now.Before(l.next) {
+		switch {
+		case l.under || l.next.IsZero():
+		case now.Before(l.next):
+			c.lookWake = earlier(c.lookWake, l.next)
+		default:
 			out = append(out, c.lookUp(uuid)...)
 		}
 	}

@@ -11,22 +11,27 @@ import (
 )
 
 // DryRun looks at everything once, the same way Run does, and gives what the
-// planner would do and the status it would show. It changes nothing.
-func DryRun(ctx context.Context, p Parts, snaps []source.Snapshot) (plan.Result, status.Host, error) {
+// planner would do and the status it would show. It changes nothing. The error
+// says why libvirt could not be looked at.
+func DryRun(ctx context.Context, p Parts, snaps []source.Snapshot) ([]plan.Action, status.Host, error) {
 	a := New(p)
 	link := Hint{observe.Event{Kind: observe.Connected}}
 	events := []Event{link}
 	for _, s := range snaps {
 		events = append(events, SourceRead{s})
 	}
+	var actions []plan.Action
 	var listErr error
 	for len(events) > 0 {
 		if err := ctx.Err(); err != nil {
-			return plan.Result{}, status.Host{}, err
+			return nil, status.Host{}, err
 		}
 		effects := a.core.Step(p.Now(), events...)
 		events = nil
 		for _, ef := range effects {
+			if run, acts := ef.(RunAction); acts {
+				actions = append(actions, run.Action)
+			}
 			ev, ok := a.look(ctx, ef)
 			if !ok {
 				continue
@@ -37,7 +42,7 @@ func DryRun(ctx context.Context, p Parts, snaps []source.Snapshot) (plan.Result,
 			events = append(events, ev)
 		}
 	}
-	return a.core.Planned(), a.core.Status(p.Now()), listErr
+	return actions, a.core.Status(p.Now()), listErr
 }
 
 // look runs the effects that only read what planning needs.

@@ -128,6 +128,9 @@ func (a *Agent) publish() {
 	a.shown.Store(&h)
 }
 
+// minPause is the least time between two passes that no event asked for.
+const minPause = 10 * time.Millisecond
+
 // stopGrace bounds how long Run waits for what is under way when it ends.
 const stopGrace = 8 * time.Second
 
@@ -223,7 +226,7 @@ func (a *Agent) loop(ctx, work context.Context) {
 			a.queue(work, ef)
 		}
 		a.dispatch(work)
-		timer.Reset(max(a.core.Wake().Sub(a.p.Now()), time.Millisecond))
+		timer.Reset(max(a.core.Wake().Sub(a.p.Now()), minPause))
 	}
 }
 

@@ -41,8 +41,8 @@ its first step only.`,
 			defer cancel()
 			defer linkUp(ctx, w)()
 			w.parts.TreeKnown = treeKnown(cfg.State, w.parts.Settings.Policy.HostID)
-			res, host, err := hostagent.DryRun(ctx, w.parts, []source.Snapshot{w.dir.ReadOnce()})
-			printPlan(cmd.OutOrStdout(), res, host)
+			actions, host, err := hostagent.DryRun(ctx, w.parts, []source.Snapshot{w.dir.ReadOnce()})
+			printPlan(cmd.OutOrStdout(), actions, host)
 			return err
 		},
 	}
@@ -72,14 +72,14 @@ func linkUp(ctx context.Context, w wired) (down func()) {
 	return func() { cancel(); <-ended }
 }
 
-func printPlan(out io.Writer, res plan.Result, host status.Host) {
+func printPlan(out io.Writer, actions []plan.Action, host status.Host) {
 	for _, c := range host.Conditions {
 		if c.Status != status.True {
-			fmt.Fprintf(out, "host: %s is %s (%s): %s\n", c.Type, c.Status, c.Reason, c.Message)
+			wrap(out, "", fmt.Sprintf("host: %s is %s (%s): %s", c.Type, c.Status, c.Reason, c.Message))
 		}
 	}
 	acting := map[string]bool{}
-	for _, a := range res.Actions {
+	for _, a := range actions {
 		acting[a.Name] = true
 		switch a.Kind {
 		case plan.FetchImage:
@@ -104,10 +104,10 @@ func printPlan(out io.Writer, res plan.Result, host status.Host) {
 			fmt.Fprintf(out, "%s: nothing: %s\n", p.Name, c.Reason)
 		}
 		if c.Status != status.True && c.Message != "" {
-			fmt.Fprintf(out, "    %s\n", c.Message)
+			wrap(out, "    ", c.Message)
 		}
 	}
-	if len(res.Actions)+len(host.Proxies) == 0 {
+	if len(actions)+len(host.Proxies) == 0 {
 		fmt.Fprintln(out, "nothing to do: no specs and no domains of this agent")
 	}
 }

@@ -14,7 +14,7 @@ import (
 // may the tree be trusted, is it wanted, is it what is wanted.
 func (p *planner) decide(s *subject) {
 	steps := []func(*subject) bool{
-		p.busy, p.unseen, p.notOurs, p.treeInDoubt, p.unwanted, p.neverGood,
+		p.busy, p.unseen, p.notOurs, p.neverGood, p.treeInDoubt, p.unwanted,
 		p.absent, p.outdated, p.resized, p.poweredOff,
 	}
 	for _, step := range steps {
@@ -118,7 +118,7 @@ func (p *planner) treeInDoubt(s *subject) bool {
 // neverGood: the proxy is listed but has no spec that could be used; whatever
 // runs is left running.
 func (p *planner) neverGood(s *subject) bool {
-	if s.want.Spec != nil {
+	if s.want == nil || s.want.Spec != nil {
 		return false
 	}
 	s.verdict = verdict{phase: status.PhaseBlocked, synced: status.False, reason: "SpecInvalid",

@@ -45,18 +45,25 @@ check_tools() {
 	done
 }
 
-# bootstrap DIR: the guest's file tree.
+# progress: mmdebstrap's own lines, with the time; what packages say is in the log.
+progress() {
+	local line
+	while IFS= read -r line; do
+		case $line in I:* | E:*) say "${line#I: }" ;; esac
+	done
+}
+
+# bootstrap DIR: the guest's file tree. INITRD=No goes with guest/prepare.sh: the initrd is made once, at the end.
 bootstrap() {
 	local include
 	include=$(IFS=,; echo "${packages[*]}")
-	INITRD=No mmdebstrap --quiet --mode=root --variant=minbase --include="$include" \
-		--aptopt='Acquire::Languages "none"' \
-		--aptopt='Acquire::Retries "3"' \
+	INITRD=No mmdebstrap --mode=root --variant=minbase --include="$include" \
+		--aptopt='Acquire::Languages "none"' --aptopt='Acquire::Retries "3"' --aptopt='APT::Sandbox::User "root"' \
 		--dpkgopt='force-confold' --dpkgopt='force-unsafe-io' \
-		--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
 		--essential-hook="$here/guest/prepare.sh \"\$1\"" \
 		--customize-hook="$here/guest/customize.sh \"\$1\"" \
-		"$suite" "$1" ${EGRESS_HOSTAGENT_MIRROR:+"$EGRESS_HOSTAGENT_MIRROR"} >&2
+		"$suite" "$1" ${EGRESS_HOSTAGENT_MIRROR:+"$EGRESS_HOSTAGENT_MIRROR"} 2>&1 | tee "$work/log" | progress ||
+		die "the tree could not be built: $(tail -n 30 "$work/log")"
 }
 
 # make_disk TREE RAW: a disk with a DOS label and one bootable ext4 partition, from sector 2048 on.
@@ -73,10 +80,11 @@ make_disk() {
 # install_bootloader RAW: in a mount namespace of its own, which lets go of the loop device whatever happens.
 install_bootloader() {
 	mkdir "$work/mnt"
+	# shellcheck disable=SC2016 # expanded by the inner shell
 	unshare --mount --propagation private sh -euc '
 		mount -t ext4 -o loop,offset=$((2048 * 512)) "$1" "$2"
 		extlinux --install "$2/boot/extlinux"
-	' sh "$1" "$work/mnt" 2>&1 | sed 's/^/guest-image: /' >&2
+	' sh "$1" "$work/mnt" >"$work/extlinux.log" 2>&1 || die "install the boot loader: $(cat "$work/extlinux.log")"
 }
 
 build() {

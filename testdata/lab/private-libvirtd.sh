@@ -194,12 +194,14 @@ daemon() {
 
 answers() { ("$self" join "$dir" virsh -q -c "$uri" net-info default 2>/dev/null || true) | grep -q '^Active: *yes'; }
 
+answers_or_ended() { answers || ! pid libvirtd >/dev/null; }
+
 start_libvirtd() {
 	daemon libvirtd
-	until_true 60 answers || {
-		tail -n 20 "$dir/log/libvirtd.out" >&2
+	if ! { until_true 20 pid libvirtd >/dev/null && until_true 60 answers_or_ended && answers; }; then
+		tail -n 12 "$dir/log/libvirtd.out" >&2
 		die "libvirtd or its network default did not come up"
-	}
+	fi
 }
 
 start() {

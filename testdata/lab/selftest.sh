@@ -49,8 +49,10 @@ make_files() {
 	chmod 0444 "$lab/home/image.qcow2"
 	# shellcheck disable=SC2016 # expanded by the shell inside
 	agent sh -euc '
-		cd "$1" && umask 0007
-		install -d -m 2710 base disk seed console
+		cd "$1"
+		# The set-group-id bit is inherited; a chmod would lose it, as the user is not in that group.
+		umask 0067 && mkdir base disk seed console
+		umask 0007
 		cp "$HOME/image.qcow2" base/base.qcow2 && chmod 0440 base/base.qcow2
 		qemu-img create -q -f qcow2 -F qcow2 -b "$1/base/base.qcow2" disk/disk.qcow2 4G && chmod 0660 disk/disk.qcow2
 		: >"console/$2.log" && chmod 0640 "console/$2.log"
@@ -133,7 +135,7 @@ main() {
 	say "image $image"
 	"$here/private-libvirtd.sh" start "$lab"
 	say "private libvirtd up"
-	(cd "$here" && go build -buildvcs=false -o "$lab/responder" ./responder)
+	(cd "$here" && PATH=$PATH:/usr/local/go/bin go build -buildvcs=false -o "$lab/responder" ./responder)
 	inside "$lab/responder" >"$lab/responder.log" &
 	make_files "$image"
 	say "files made"

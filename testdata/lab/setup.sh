@@ -1,109 +1,179 @@
 #!/usr/bin/env bash
-# setup.sh: install what building and testing need on Debian 12, and make the agent's user.
+# setup.sh: install what building and testing need on Debian 12, and only what is missing.
 #
-# usage, as root:  setup.sh [--packages-for LANE...]
+# usage: setup.sh [--packages-for LANE...]
+#   lanes: build unit demo-test driver libvirtd guest web package all     without a lane: unit guest
+#   libvirtd needs build, guest and package need libvirtd; these are included
 #
-# LANE is build, unit, demo-test, libvirtd or guest; without one, all. Only what is missing is
-# installed; when nothing is missing nothing is said and nothing but looking is done. Not as root
-# it says what is missing and fails.
+# One line is printed for each thing done, none when there was nothing to do. It installs packages,
+# makes the system user and group egress-hostagent (where libvirtd is installed), and sees to a Go that
+# can build this module. Who is not root is told what is missing. No service is started by it: those of
+# the packages stay as the distribution enables them, for the next boot, but a web server that was not
+# here before is disabled.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 agent=egress-hostagent
+home=/var/lib/egress-hostagent
+policy=/usr/sbin/policy-rc.d
+updated=
 
-packages_for() {
+say() { printf 'setup: %s\n' "$*"; }
+die() {
+	printf 'setup: %s\n' "$*" >&2
+	exit 1
+}
+
+# packages_of LANE: one a line, with those of the lanes it stands on.
+packages_of() {
 	case $1 in
-	build) echo gcc libc6-dev pkg-config libvirt-dev binutils make git ;;
-	unit) echo gcc libc6-dev qemu-utils genisoimage xorriso shellcheck busybox util-linux ;;
-	demo-test) echo gcc libc6-dev libvirt0 qemu-utils ;;
-	libvirtd) echo libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils dnsmasq-base iptables iproute2 util-linux procps ;;
-	guest) echo libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils dnsmasq-base iptables iproute2 util-linux procps \
-		mmdebstrap extlinux syslinux-common e2fsprogs fdisk genisoimage curl ca-certificates ;;
-	*)
-		echo "setup: there is no lane $1: build, unit, demo-test, libvirtd, guest" >&2
-		exit 2
-		;;
+	build) printf '%s\n' binutils ca-certificates gcc git libc6-dev libvirt-dev make pkg-config ;;
+	unit) packages_of build && printf '%s\n' busybox genisoimage qemu-utils shellcheck util-linux xorriso ;;
+	demo-test) printf '%s\n' gcc libc6-dev libvirt0 qemu-utils ;;
+	driver) packages_of build && printf '%s\n' qemu-utils ;;
+	libvirtd) packages_of driver && printf '%s\n' dnsmasq-base iproute2 iptables \
+		libvirt-clients libvirt-daemon-system procps qemu-system-x86 util-linux ;;
+	guest) packages_of libvirtd && printf '%s\n' curl debian-archive-keyring e2fsprogs extlinux fdisk \
+		genisoimage mmdebstrap syslinux-common ;;
+	web) packages_of build && printf '%s\n' curl nginx-light openssl ;;
+	package) packages_of libvirtd && printf '%s\n' debian-archive-keyring dpkg-dev lintian mmdebstrap \
+		rpm systemd-container ;;
+	all) packages_of unit && packages_of guest && packages_of web && packages_of package ;;
+	*) die "unknown lane $1; see the top of $0" ;;
 	esac
 }
 
+# missing PACKAGE...: those not installed.
 missing() {
-	local want=$*
-	# shellcheck disable=SC2086 # one word a package
-	comm -23 <(printf '%s\n' $want | sort -u) \
-		<(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | awk '$1 == "ii" { print $2 }' | sort -u)
+	local have
+	have=$(dpkg-query --show --showformat '${db:Status-Status} ${binary:Package}\n' "$@" 2>/dev/null |
+		sed -n 's/^installed \([^:]*\).*/\1/p') || true
+	printf '%s\n' "$@" | grep -vxF "${have:-none}" || true
 }
 
-install_packages() {
-	local packages
-	packages=$(missing "$@")
-	[ -n "$packages" ] || return 0
-	if [ "$(id -u)" != 0 ]; then
-		echo "setup: missing packages; as root: apt-get install" $packages >&2
-		exit 1
-	fi
-	echo "setup: installing" $packages
-	export DEBIAN_FRONTEND=noninteractive
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# apt ARG...: its output is shown only when it fails.
+apt() {
 	local log
 	log=$(mktemp)
-	# shellcheck disable=SC2086 # one word a package
-	if ! {
-		apt-get -q -o DPkg::Lock::Timeout=120 update &&
-			apt-get -q -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends $packages
-	} </dev/null >"$log" 2>&1; then
-		tail -n 20 "$log" >&2
-		echo "setup: apt-get failed; the whole log is in $log" >&2
-		exit 1
+	if ! DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@" </dev/null >"$log" 2>&1; then
+		tail -n 15 "$log" >&2
+		rm -f "$log"
+		return 1
 	fi
 	rm -f "$log"
 }
 
-make_user() {
-	if id "$agent" >/dev/null 2>&1; then
-		[[ " $(id -nG "$agent") " == *" libvirt "* ]] || usermod --append --groups libvirt "$agent"
-		return
-	fi
-	echo "setup: making the system user $agent"
-	useradd --system --user-group --home-dir "/var/lib/$agent" --no-create-home \
-		--shell /usr/sbin/nologin --groups libvirt "$agent"
+update() {
+	[ -z "$updated" ] || return 0
+	say "updating the package lists"
+	# A source of the machine's own that does not answer is no reason to stop: the install will tell.
+	apt update || true
+	updated=1
 }
 
-# check_go: Go itself fetches the toolchain that go.mod asks for; it has to be 1.21 or newer to know how.
-check_go() {
-	local have
-	PATH=$PATH:/usr/local/go/bin
-	if have=$(go env GOVERSION 2>/dev/null) && [ "$(printf 'go1.21\n%s\n' "$have" | sort -V | head -n 1)" = go1.21 ]; then
-		return
+# install_packages PACKAGE...: with services held back, as policy-rc.d is meant for.
+install_packages() {
+	is_root || die "these packages are missing; as root: apt-get install $*"
+	update
+	say "installing $*"
+	if [ ! -e "$policy" ]; then
+		trap 'rm -f "$policy"' EXIT
+		printf '#!/bin/sh\nexit 101\n' >"$policy"
+		chmod 0755 "$policy"
 	fi
-	echo "setup: Go ${have:-is missing}${have:+ is too old}; installing it from bookworm-backports"
-	if [ "$(id -u)" = 0 ]; then
-		local mirror
-		mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | head -n 1)
-		echo "deb $mirror bookworm-backports main" >/etc/apt/sources.list.d/bookworm-backports.list
-		apt-get -q -o DPkg::Lock::Timeout=120 update >/dev/null &&
-			apt-get -q -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends -t bookworm-backports golang-go >/dev/null && return
+	apt install --yes --no-install-recommends "$@" || die "could not install these packages: try apt-get install $*"
+	if [[ " $* " == *" nginx-light "* ]]; then
+		systemctl disable nginx.service >/dev/null 2>&1 || true
 	fi
-	echo "setup: could not install Go; install Go 1.21 or newer and put it on PATH" >&2
-	exit 1
+}
+
+need_packages() {
+	local lane wanted
+	for lane in "$@"; do packages_of "$lane" >/dev/null; done
+	command -v apt-get >/dev/null || die "knows Debian only; elsewhere install what packages_of in $0 names"
+	mapfile -t wanted < <(for lane in "$@"; do packages_of "$lane"; done | sort -u)
+	mapfile -t wanted < <(missing "${wanted[@]}")
+	[ "${#wanted[@]}" = 0 ] || install_packages "${wanted[@]}"
+}
+
+# need_user: as the package makes it. libvirt's group exists once its daemon is installed.
+need_user() {
+	{ is_root && getent group libvirt >/dev/null; } || return 0
+	if ! getent passwd "$agent" >/dev/null; then
+		say "making the system user $agent"
+		useradd --system --user-group --groups libvirt --home-dir "$home" --no-create-home \
+			--shell /usr/sbin/nologin "$agent"
+	elif [[ " $(id -nG "$agent") " != *" libvirt "* ]]; then
+		say "adding the user $agent to the group libvirt"
+		usermod --append --groups libvirt "$agent"
+	fi
+	if [ ! -d "$home" ]; then
+		say "making $home"
+		install -d -o "$agent" -g "$agent" -m 0750 "$home"
+	fi
+}
+
+# go_builds: whether the go on PATH can work on this module, by itself or by fetching the toolchain it asks for.
+go_builds() { command -v go >/dev/null && (cd "$here" && go list -m >/dev/null 2>&1); }
+
+# backports: installs golang-go from the backports of the machine's own mirror and release, which the
+# machine's sources need not name.
+backports() {
+	local target uri codename list
+	# shellcheck disable=SC2016 # the names are apt's
+	target=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+		grep -E ' (bookworm|trixie)$' | head -n 1)
+	[ -n "$target" ] || return 1
+	read -r uri codename <<<"$target"
+	list=$(mktemp)
+	cat /etc/apt/sources.list >"$list" 2>/dev/null || true
+	echo "deb $uri $codename-backports main" >>"$list"
+	say "installing golang-go from $codename-backports"
+	apt -o Dir::Etc::sourcelist="$list" update &&
+		apt -o Dir::Etc::sourcelist="$list" install --yes --no-install-recommends \
+			--target-release "$codename-backports" golang-go
+	rm -f "$list"
+}
+
+# distribution_go: whether there is no go but what the distribution may bring.
+distribution_go() {
+	local found
+	found=$(command -v go) || return 0
+	dpkg-query --search "$(readlink -f "$found")" >/dev/null 2>&1
+}
+
+need_go() {
+	local wanted
+	if ! command -v go >/dev/null && [ -x /usr/local/go/bin/go ]; then
+		echo "setup: Go is in /usr/local/go/bin, which is not on PATH: add it" >&2
+		PATH=$PATH:/usr/local/go/bin
+	fi
+	if go_builds; then return; fi
+	wanted=$(sed -n 's/^go //p' "$here/../../go.mod")
+	if is_root && distribution_go; then
+		backports || say "no golang-go to be had from backports"
+		hash -r
+		if go_builds; then return; fi
+	fi
+	command -v go >/dev/null ||
+		die "Go is missing: install Go $wanted from https://go.dev/dl/ into /usr/local/go, then run this again"
+	die "$(command -v go) ($(GOTOOLCHAIN=local go env GOVERSION)) cannot build this module, which asks for Go $wanted:
+setup: let it fetch that by itself (go env -w GOTOOLCHAIN=auto; it needs the module proxy, or GOPROXY set to yours),
+setup: or install it from https://go.dev/dl/ into /usr/local/go and put /usr/local/go/bin first on PATH. It says:
+$(cd "$here" && go list -m 2>&1)"
 }
 
 main() {
-	local lanes=(build unit libvirtd guest) packages="" lane
-	if [ "${1:-}" = --packages-for ]; then
-		shift
-		lanes=("$@")
-	elif [ $# -gt 0 ]; then
-		echo "usage: $here/setup.sh [--packages-for LANE...]" >&2
-		exit 2
+	local lanes=(unit guest)
+	if [ $# -gt 0 ]; then
+		if [ "$1" != --packages-for ] || [ $# = 1 ]; then die "usage: $0 [--packages-for LANE...]"; fi
+		lanes=("${@:2}")
 	fi
-	for lane in "${lanes[@]}"; do
-		packages+=" $(packages_for "$lane")"
-	done
-	# shellcheck disable=SC2086 # one word a package
-	install_packages $packages
-	check_go
-	case " ${lanes[*]} " in
-	*" libvirtd "* | *" guest "*) make_user ;;
-	esac
+	need_packages "${lanes[@]}"
+	need_user
+	need_go
 }
 
 main "$@"

@@ -12,10 +12,10 @@ make_repository() {
 	cat /etc/resolv.conf >"$tree/etc/resolv.conf"
 	repo=$tree/opt/lab-repo
 	names=$(guest_apt --simulate qemu-guest-agent squid | sed -n 's/^Inst \([^ ]*\).*/\1/p')
-	# shellcheck disable=SC2086 # one word a package
-	guest_apt $(echo "$names" | grep -vxE 'qemu-guest-agent|squid')
+	# shellcheck disable=SC2046 # one word a package
+	guest_apt $(echo "$names" | grep -vxE 'qemu-guest-agent|squid') >/dev/null
 	mkdir -p "$repo/partial"
-	guest_apt --download-only -o Dir::Cache::archives=/opt/lab-repo qemu-guest-agent squid
+	guest_apt --download-only -o Dir::Cache::archives=/opt/lab-repo qemu-guest-agent squid >/dev/null
 	rm -rf "$repo/partial" "$repo/lock"
 	for file in "$repo"/*.deb; do
 		# The name apt gave it has the version's colon escaped, which not every reader of URIs undoes.
@@ -57,7 +57,7 @@ configure_cloud_init() {
 configure_boot() {
 	# Once, now that all is in place: prepare.sh has told packages to leave it.
 	sed -i 's/^update_initramfs=.*/update_initramfs=yes/' "$tree/etc/initramfs-tools/update-initramfs.conf"
-	chroot "$tree" update-initramfs -c -k all
+	chroot "$tree" update-initramfs -c -k all >/dev/null
 	kernel=$(basename "$tree"/boot/vmlinuz-*)
 	ln -sf "boot/initrd.img-${kernel#vmlinuz-}" "$tree/initrd.img"
 	echo 'LABEL=root / ext4 errors=remount-ro 0 1' >"$tree/etc/fstab"
