@@ -2,6 +2,7 @@ package hostagent
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -45,23 +46,29 @@ type Core struct {
 
 	clock      uint64 // counts steps; orders looks against lists
 	listing    bool
-	relist     bool // another list is due: an event came while one was under way
-	listAt     uint64
+	relist     bool   // another list is due: an event came while one was under way
+	listAt     uint64 // when the list under way was asked for
+	blindAt    uint64 // when libvirt was last lost from sight
 	scanning   bool
+	scanAt     uint64 // when the scan under way was asked for
+	treeAt     uint64 // when an action's own scan last changed the tree
 	rescanned  uint64 // Seq for which a rescan was asked
 	nextResync time.Time
 	lookWake   time.Time // when the next look is to be repeated
 	watchWake  time.Time // when the next address read or probe is due
 	saved      bool      // TreeKnown is on disk
+	saving     bool
+	nextSave   time.Time // not before, after a failure
 }
 
 // look is the single look-up of one UUID.
 type look struct {
-	under  bool // one is under way
-	again  bool // another is due when it ends
-	seenAt uint64
-	fails  int
-	next   time.Time
+	under   bool // one is under way
+	again   bool // another is due when it ends
+	askedAt uint64
+	seenAt  uint64
+	fails   int
+	next    time.Time
 }
 
 // NewCore makes a Core that has seen nothing yet.
@@ -83,7 +90,7 @@ func NewCore(set Settings, treeKnown bool) *Core {
 	c.obs.Busy = map[string]plan.Kind{}
 	c.obs.Fetching = map[string]plan.Progress{}
 	c.obs.Sightings = map[string][]observe.Sighting{}
-	c.obs.Prefixes = map[spec.Network][]netipPrefix{}
+	c.obs.Prefixes = map[spec.Network][]netip.Prefix{}
 	c.obs.Probes = map[string]plan.Probe{}
 	c.obs.Tree = observe.Tree{Detail: "the image tree has not been read yet"}
 	c.merge()
@@ -129,10 +136,18 @@ func (c *Core) handle(now time.Time, ev Event) []Effect {
 	case DomainLooked:
 		return c.looked(now, ev)
 	case TreeScanned:
-		c.scanning, c.obs.Tree = false, ev.Tree
+		c.scanning = false
+		if c.treeAt > c.scanAt { // an action has overtaken it
+			return c.scan()
+		}
+		c.obs.Tree = ev.Tree
 	case NetworksRead:
 		maps.Copy(c.obs.Prefixes, ev.Prefixes)
-		c.obs.HostAddrs = ev.HostAddrs
+		if ev.HostAddrs != nil {
+			c.obs.HostAddrs = ev.HostAddrs
+		}
+	case StateSaved:
+		c.saving, c.saved = false, ev.Err == nil
 	case ClaimsRead:
 		c.claimsRead(now, ev)
 	case Probed:
@@ -191,7 +206,7 @@ func (c *Core) scan() []Effect {
 	if c.scanning {
 		return nil
 	}
-	c.scanning = true
+	c.scanning, c.scanAt = true, c.clock
 	return []Effect{ScanTree{}, ReadNetworks{Networks: c.networks()}}
 }
 
@@ -238,8 +253,8 @@ func (c *Core) plan(now time.Time) []Effect {
 		}
 		out = append(out, RunAction{a})
 	}
-	if c.memory.TreeKnown && !c.saved {
-		c.saved = true
+	if c.memory.TreeKnown && !c.saved && !c.saving && !now.Before(c.nextSave) {
+		c.saving, c.nextSave = true, now.Add(c.set.Resync)
 		out = append(out, SaveState{TreeKnown: true})
 	}
 	return append(out, c.rescan()...)
@@ -265,7 +280,7 @@ func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
 	a := ev.Action
 	c.memory = c.memory.Done(a, ev.Err, now)
 	if ev.Tree != nil {
-		c.obs.Tree = *ev.Tree
+		c.obs.Tree, c.treeAt = *ev.Tree, c.clock
 	}
 	if a.Kind == plan.FetchImage {
 		delete(c.obs.Fetching, a.Image.SHA256)
@@ -275,14 +290,16 @@ func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
 	if a.Name == "" {
 		return nil
 	}
-	c.incarnations(a.Name, ev.Incarnations)
+	if !ev.Blind {
+		c.incarnations(a.Name, ev.Incarnations)
+	}
 	if a.Kind == plan.Start || a.Kind == plan.Destroy {
 		c.startWatching(a.Name, now)
 	}
 	if ev.Look != nil {
 		c.saw(now, *ev.Look)
 	}
-	if ev.Err != nil {
+	if ev.Err != nil || ev.Blind {
 		return c.scan() // the tree may be why
 	}
 	return nil
@@ -291,6 +308,7 @@ func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
 // incarnations puts one name's fresh scan into the model, which is otherwise
 // replaced as a whole: a scan that is under way is older, so it is repeated.
 func (c *Core) incarnations(name string, incs []observe.Incarnation) {
+	c.treeAt = c.clock
 	m := maps.Clone(c.obs.Tree.Incarnations)
 	if m == nil {
 		m = map[string][]observe.Incarnation{}

@@ -2,6 +2,8 @@ package hostagent
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
@@ -14,6 +16,7 @@ import (
 const (
 	lookRetryMin = time.Second
 	lookRetryMax = 30 * time.Second
+	listRetry    = 5 * time.Second
 )
 
 // hint takes an event of the hypervisor: it only says where to look.
@@ -23,14 +26,12 @@ func (c *Core) hint(now time.Time, ev observe.Event) []Effect {
 		return c.list()
 	case observe.LinkLost:
 		c.blind(ev.Detail)
-	case observe.DomainChanged:
+	case observe.DomainChanged, observe.AgentChanged:
 		if name := c.nameOf(ev.UUID); name != "" {
 			c.startWatching(name, now)
 		}
-		return c.lookUp(ev.UUID)
-	case observe.AgentChanged:
-		if name := c.nameOf(ev.UUID); name != "" {
-			c.startWatching(name, now)
+		if ev.Kind == observe.DomainChanged {
+			return c.lookUp(ev.UUID)
 		}
 	}
 	return nil
@@ -39,6 +40,7 @@ func (c *Core) hint(now time.Time, ev observe.Event) []Effect {
 // blind forgets what only a working link can vouch for.
 func (c *Core) blind(detail string) {
 	c.obs.Libvirt = plan.Libvirt{Tried: true, Detail: detail}
+	c.blindAt = c.clock
 	clear(c.absent)
 	clear(c.obs.Unsure)
 }
@@ -78,7 +80,7 @@ func (c *Core) lookUp(uuid string) []Effect {
 		l.again = true
 		return nil
 	}
-	l.under, l.again, l.next = true, false, time.Time{}
+	l.under, l.again, l.next, l.askedAt = true, false, time.Time{}, c.clock
 	return []Effect{LookupDomain{UUID: uuid}}
 }
 
@@ -87,20 +89,30 @@ func (c *Core) lookUp(uuid string) []Effect {
 // it counts as absent: a list may be short (invariant 1).
 func (c *Core) listed(now time.Time, ev DomainsListed) []Effect {
 	c.listing = false
-	if ev.Err != nil {
+	switch {
+	case ev.Err == nil && c.blindAt > c.listAt: // it is from before the link was lost
+		return c.list()
+	case ev.Err != nil:
 		c.blind(ev.Err.Error())
-		c.nextResync = earlier(c.nextResync, now.Add(lookRetryMin*5))
+		c.nextResync = earlier(c.nextResync, now.Add(listRetry))
+		if c.relist {
+			return c.list()
+		}
 		return nil
 	}
-	c.obs.Libvirt = plan.Libvirt{Tried: true, Synced: true}
+	c.seeing()
 	fresh := make(map[string]observe.Domain, len(ev.Domains))
 	for _, raw := range ev.Domains {
+		if l := c.looks[raw.UUID]; l != nil && l.seenAt > c.listAt {
+			continue
+		}
 		fresh[raw.UUID] = c.claims.read(raw)
 		delete(c.absent, raw.UUID)
 		delete(c.obs.Unsure, raw.UUID)
 	}
 	out := c.newNetworks()
-	for uuid, old := range c.obs.Domains {
+	for _, uuid := range slices.Sorted(maps.Keys(c.obs.Domains)) {
+		old := c.obs.Domains[uuid]
 		if l := c.looks[uuid]; l != nil && l.seenAt > c.listAt {
 			fresh[uuid] = old
 			continue
@@ -112,17 +124,22 @@ func (c *Core) listed(now time.Time, ev DomainsListed) []Effect {
 		}
 	}
 	c.obs.Domains = fresh
-	c.claims.forget(fresh)
+	c.forget()
 	if c.relist {
 		out = append(out, c.list()...)
 	}
 	return out
 }
 
-// looked takes the look that was asked for.
+// looked takes the look that was asked for. One that an action's own look has
+// overtaken may show the domain as it was before: it is made again.
 func (c *Core) looked(now time.Time, ev DomainLooked) []Effect {
-	l := c.saw(now, ev)
+	l := c.look(ev.UUID)
 	l.under = false
+	if l.seenAt > l.askedAt {
+		return c.lookUp(ev.UUID)
+	}
+	c.saw(now, ev)
 	if l.again {
 		return c.lookUp(ev.UUID)
 	}
@@ -130,7 +147,7 @@ func (c *Core) looked(now time.Time, ev DomainLooked) []Effect {
 }
 
 // saw takes a look at one domain. Only the exact "no domain" means absent.
-func (c *Core) saw(now time.Time, ev DomainLooked) *look {
+func (c *Core) saw(now time.Time, ev DomainLooked) {
 	l := c.look(ev.UUID)
 	l.seenAt = c.clock
 	switch {
@@ -149,7 +166,6 @@ func (c *Core) saw(now time.Time, ev DomainLooked) *look {
 		l.next = now.Add(min(lookRetryMin<<min(l.fails, 10), lookRetryMax))
 		l.fails++
 	}
-	return l
 }
 
 // verifyAbsent keeps every proxy whose domain is not known uncertain until
@@ -170,14 +186,11 @@ func (c *Core) verifyAbsent(now time.Time) []Effect {
 			out = append(out, c.lookUp(uuid)...)
 		}
 	}
-	for name := range c.merged.Proxies {
+	for _, name := range c.names() {
 		check(name)
 	}
-	for name := range c.obs.Tree.Incarnations {
-		check(name)
-	}
-	for uuid, l := range c.looks {
-		switch {
+	for _, uuid := range slices.Sorted(maps.Keys(c.looks)) {
+		switch l := c.looks[uuid]; {
 		case l.under || l.next.IsZero():
 		case now.Before(l.next):
 			c.lookWake = earlier(c.lookWake, l.next)
@@ -217,11 +230,39 @@ func (cc claimCache) read(raw observe.RawDomain) observe.Domain {
 	return d
 }
 
-// forget drops the claims of domains that are gone.
-func (cc claimCache) forget(keep map[string]observe.Domain) {
-	for uuid := range cc {
-		if _, ok := keep[uuid]; !ok {
-			delete(cc, uuid)
-		}
+// names lists what is wanted or in the tree, in order.
+func (c *Core) names() []string {
+	set := map[string]bool{}
+	for name := range c.merged.Proxies {
+		set[name] = true
 	}
+	for name := range c.obs.Tree.Incarnations {
+		set[name] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// forget drops what is kept of domains that are neither there nor asked for.
+func (c *Core) forget() {
+	asked := map[string]bool{}
+	for _, name := range c.names() {
+		asked[c.uuid(name)] = true
+	}
+	gone := func(uuid string) bool {
+		_, there := c.obs.Domains[uuid]
+		return !there && !asked[uuid]
+	}
+	maps.DeleteFunc(c.claims, func(uuid string, _ cachedClaim) bool { return gone(uuid) })
+	maps.DeleteFunc(c.absent, func(uuid string, _ bool) bool { return gone(uuid) })
+	maps.DeleteFunc(c.obs.Unsure, func(uuid, _ string) bool { return gone(uuid) })
+	maps.DeleteFunc(c.looks, func(uuid string, l *look) bool { return gone(uuid) && !l.under })
+}
+
+// seeing notes that libvirt can be seen. What failed because it could not is
+// tried again at once.
+func (c *Core) seeing() {
+	if !c.obs.Libvirt.Synced {
+		c.memory = c.memory.Reconnected()
+	}
+	c.obs.Libvirt = plan.Libvirt{Tried: true, Synced: true}
 }

@@ -41,6 +41,7 @@ type farm struct {
 	synced  bool
 	queue   []Effect
 	nth     int
+	stepped time.Time // the latest step
 	probeOK bool
 	ran     []string // actions, in order
 }
@@ -124,6 +125,7 @@ func (f *farm) remove(name string) {
 
 // step hands events to the Core and queues the effects.
 func (f *farm) step(events ...Event) {
+	f.stepped = f.now
 	f.queue = append(f.queue, f.agent.core.Step(f.now, events...)...)
 }
 

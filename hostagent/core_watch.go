@@ -12,8 +12,6 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
-type netipPrefix = netip.Prefix
-
 // Pace of the address reads and probes of one running proxy: quick while it
 // comes up, then slow.
 const (
@@ -52,7 +50,7 @@ func (c *Core) watch(now time.Time) []Effect {
 	running := map[string]bool{}
 	for _, p := range c.last.Proxies {
 		d, ok := c.obs.Domains[p.UUID]
-		if !ok || d.Power == observe.PowerOff || d.Owner == nil || c.merged.Proxies[p.Name].Spec == nil {
+		if !ok || d.Power == observe.PowerOff || d.Owner == nil || c.memory.Proxies[p.Name].Last == nil {
 			continue
 		}
 		running[p.Name] = true
@@ -106,7 +104,7 @@ func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 }
 
 func (c *Core) target(p status.Proxy) probe.Target {
-	sp := c.merged.Proxies[p.Name].Spec
+	sp := c.memory.Proxies[p.Name].Last
 	return probe.Target{
 		Addr: netip.AddrPortFrom(p.Addresses[0].Address, uint16(sp.Port)),
 		Type: sp.Probe.Type, URL: sp.Probe.URL, ExpectStatus: sp.Probe.ExpectStatus,
@@ -121,7 +119,7 @@ func (c *Core) claimsRead(now time.Time, ev ClaimsRead) {
 	w.reading = false
 	agent := false
 	for _, a := range ev.Answers {
-		agent = agent || a.Source == observe.FromAgent && len(a.Claims) > 0
+		agent = agent || a.Source == observe.FromAgent && usable(a.Claims)
 		c.obs.Sightings[ev.Name] = observe.Merge(c.obs.Sightings[ev.Name], a.Source, a.Claims, now)
 	}
 	switch {

@@ -66,9 +66,13 @@ func (a *Agent) effect(work context.Context, ef Effect, put func(lane string, f 
 			s.Rescan()
 		}
 	case SaveState:
-		if err := a.p.State.SetTreeKnown(); err != nil {
-			a.p.Log.Error("state not saved", "error", err)
-		}
+		put(laneLocal, func() Event {
+			err := a.p.State.SetTreeKnown()
+			if err != nil {
+				a.p.Log.Error("state not saved; trying again later", "error", err)
+			}
+			return StateSaved{Err: err}
+		})
 	}
 }
 
@@ -98,6 +102,7 @@ func (a *Agent) seenAfter(work context.Context, done ActionDone) ActionDone {
 		done.Look = &DomainLooked{UUID: uuid, Domain: d, Err: err}
 	}
 	done.Incarnations = a.p.Tree.ScanName(done.Action.Name)
+	done.Blind = a.p.Tree.CheckMarker() != nil
 	return done
 }
 
@@ -130,6 +135,7 @@ func (a *Agent) noteEnded(batch []Event) {
 	for _, ev := range batch {
 		if done, ok := ev.(ActionDone); ok {
 			a.logDone(done)
+			delete(a.begun, actionKey(done.Action))
 		}
 	}
 }

@@ -56,6 +56,7 @@ type (
 		Err          error
 		Tree         *observe.Tree         // after InitTree and FetchImage
 		Incarnations []observe.Incarnation // of the action's proxy
+		Blind        bool                  // the tree could not be read: Incarnations say nothing
 		Look         *DomainLooked         // when the action touched a domain
 	}
 	// FetchProgress says how far a base image is.
@@ -63,6 +64,8 @@ type (
 		SHA256      string
 		Done, Total int64
 	}
+	// StateSaved answers SaveState.
+	StateSaved struct{ Err error }
 	// Tick says that time passed.
 	Tick struct{}
 )
@@ -83,6 +86,7 @@ func (ClaimsRead) event()    {}
 func (Probed) event()        {}
 func (ActionDone) event()    {}
 func (FetchProgress) event() {}
+func (StateSaved) event()    {}
 func (Tick) event()          {}
 
 // Effect is one thing that the Core wants done. Each ends in one event, but

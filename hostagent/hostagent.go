@@ -38,6 +38,8 @@ type Hypervisor interface {
 type Tree interface {
 	apply.Tree
 	Scan() observe.Tree
+	// CheckMarker tells whether the tree can be seen and is this host's.
+	CheckMarker() error
 }
 
 // Source is one source of desired state.
@@ -144,12 +146,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	cancel()
 	done := make(chan struct{})
 	go func() { a.wg.Wait(); close(done) }()
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
 	for {
 		select {
 		case <-done:
 			return nil
 		case <-a.events:
-		case <-time.After(stopGrace):
+		case <-grace.C:
 			a.p.Log.Warn("stopping with calls still stuck; nothing is lost, the next start goes on from what it finds")
 			return nil
 		}

@@ -38,6 +38,8 @@ func (m *memTree) check() error {
 	return nil
 }
 
+func (m *memTree) CheckMarker() error { return m.check() }
+
 func (m *memTree) Scan() observe.Tree {
 	t := observe.Tree{Root: "/tree", Marker: m.marker}
 	if m.marker != observe.MarkerOK {

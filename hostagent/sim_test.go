@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,8 @@ type storm struct {
 	*farm
 	rng   *rand.Rand
 	log   []string
+	late  []Event          // of effects that have run and not been answered yet
+	down  bool             // the link
 	about map[string]birth // by UUID: the incarnation that was last seen
 }
 
@@ -103,6 +106,10 @@ func (s *storm) theirs() map[string]string {
 
 // blow does one random thing.
 func (s *storm) blow() {
+	if s.rng.IntN(8) == 0 {
+		s.admin()
+		return
+	}
 	names := []string{"a", "b", "c", "d"}
 	name := names[s.rng.IntN(len(names))]
 	uuid := domxml.DomainUUID(testHost, name)
@@ -144,10 +151,46 @@ func (s *storm) blow() {
 		s.mount()
 	case n < 98:
 		s.say("agent restarts")
+		s.late = nil
 		s.boot(s.agent.core.memory.TreeKnown)
 	default:
 		s.say("probe answers: %v", !s.probeOK)
 		s.probeOK = !s.probeOK
+	}
+}
+
+// admin does what people do to domains and links.
+func (s *storm) admin() {
+	name := []string{"a", "b", "c", "d"}[s.rng.IntN(4)]
+	uuid := domxml.DomainUUID(testHost, name)
+	d, exists := s.hv.Domain(uuid)
+	switch n := s.rng.IntN(7); {
+	case n == 0 && exists:
+		s.say("admin pauses %s", name)
+		s.hv.AdminPause(uuid)
+	case n == 1 && exists:
+		s.say("admin resumes %s", name)
+		s.hv.AdminResume(uuid)
+	case n == 2 && exists:
+		s.say("admin starts %s", name)
+		s.hv.AdminStart(uuid)
+	case n == 3 && exists && d.Power == observe.PowerOff:
+		s.say("admin renames %s", name)
+		s.hv.AdminRename(uuid, fmt.Sprintf("mine-%s-%d", name, s.rng.IntN(3)))
+	case n == 4:
+		s.say("events come twice")
+		s.hv.DoubleEvents(3)
+	case n == 5 && s.down:
+		s.say("link is back")
+		s.hv.RestoreLink()
+		s.down = false
+	case n == 5:
+		s.say("link is lost")
+		s.hv.LoseLink("lost")
+		s.down = true
+	case n == 6:
+		s.say("events overflow")
+		s.hv.EmitOverflow()
 	}
 }
 
@@ -216,6 +259,9 @@ func (s *storm) work(n int) {
 			continue
 		default:
 		}
+		if s.rng.IntN(2) == 0 && s.deliver() {
+			continue
+		}
 		if len(s.queue) == 0 {
 			return
 		}
@@ -225,14 +271,55 @@ func (s *storm) work(n int) {
 		if a, ok := ef.(RunAction); ok {
 			s.say("%s %s: %s", a.Action.Kind, a.Action.Name, a.Action.Reason)
 		}
+		s.exec(ef)
+	}
+}
+
+// exec runs an effect; its answer comes later, in any order.
+func (s *storm) exec(ef Effect) {
+	if _, ok := ef.(RescanSources); ok {
 		s.run(ef)
+		return
+	}
+	s.agent.effect(s.t.Context(), ef, func(_ string, work func() Event) { s.late = append(s.late, work()) })
+}
+
+// deliver hands over one answer that is due.
+func (s *storm) deliver() bool {
+	if len(s.late) == 0 {
+		return false
+	}
+	i := s.rng.IntN(len(s.late))
+	ev := s.late[i]
+	s.late = slices.Delete(s.late, i, i+1)
+	s.say("answer %T", ev)
+	s.step(ev)
+	return true
+}
+
+var diskOf = regexp.MustCompile(`disk/[a-d]\.(i-[0-9a-f]+)\.qcow2`)
+
+// checkDisk: a running domain's overlay is there.
+func (s *storm) checkDisk(name string) {
+	uuid := domxml.DomainUUID(testHost, name)
+	d, _ := s.hv.Domain(uuid)
+	xml, ok := s.hv.AdminXML(uuid)
+	if !ok || d.Power == observe.PowerOff {
+		return
+	}
+	if m := diskOf.FindStringSubmatch(xml); m != nil && !s.incarnation(name, m[1]) {
+		s.t.Errorf("promise 8: %s runs on %s, whose overlay is gone", name, m[1])
 	}
 }
 
 // checkPromises checks what must hold after each step.
 func (s *storm) checkPromises() {
 	seen := map[string]bool{}
+	if w := s.agent.core.Wake(); w.Before(s.stepped) {
+		s.t.Errorf("promise 15: the wake-up at %s is before the step at %s", w, s.stepped)
+	}
 	for _, name := range []string{"a", "b", "c", "d"} {
+		s.checkDisk(name)
 		d, ok := s.hv.Domain(domxml.DomainUUID(testHost, name))
 		if !ok || d.Metadata == "" {
 			continue
@@ -267,6 +354,11 @@ func (s *storm) incarnation(name, instance string) bool {
 func (s *storm) calm() {
 	s.say("calm")
 	s.synced, s.probeOK = true, true
+	if s.down {
+		s.hv.RestoreLink()
+	}
+	for s.deliver() {
+	}
 	if s.agent.core.memory.TreeKnown {
 		s.tree.marker = observe.MarkerOK
 	}
@@ -279,6 +371,7 @@ func (s *storm) calm() {
 		uuid := domxml.DomainUUID(testHost, name)
 		if _, ok := s.hv.Domain(uuid); ok {
 			s.hv.IgnoreShutdown(uuid, false)
+			s.hv.AdminResume(uuid)
 		}
 	}
 	s.step(s.read())

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
@@ -82,7 +83,7 @@ func (e *Executor) Run(ctx context.Context, a plan.Action) error {
 	case plan.Undefine:
 		return gone(e.onOurs(ctx, a, func() error { return e.Hypervisor.Undefine(ctx, a.UUID) }))
 	case plan.Discard:
-		return e.discard(a)
+		return e.discard(ctx, a)
 	}
 	return fmt.Errorf("unknown action %q", a.Kind)
 }
@@ -128,7 +129,17 @@ func gone(err error) error {
 	return err
 }
 
-func (e *Executor) discard(a plan.Action) error {
+// discard removes an incarnation that no domain stands on: it looks once more
+// at the domain's document in force, because metadata of a running domain may
+// be ahead of what runs.
+func (e *Executor) discard(ctx context.Context, a plan.Action) error {
+	xml, err := e.Hypervisor.DomainXML(ctx, a.UUID, false)
+	if gone(err) != nil {
+		return err
+	}
+	if overlay := e.Tree.Paths(a.Name, a.Instance).Overlay; strings.Contains(xml, overlay) {
+		return fmt.Errorf("discard incarnation %s of %s: its domain uses %s", a.Instance, a.Name, overlay)
+	}
 	if err := e.Tree.RemoveIncarnation(a.Name, a.Instance); err != nil {
 		return err
 	}

@@ -133,12 +133,15 @@ func (e *Executor) ensureSeed(a plan.Action, rec observe.Record) error {
 // foreignMetadata reads what others keep in the domain's metadata. A domain
 // that exists must be ours.
 func (e *Executor) foreignMetadata(ctx context.Context, a plan.Action) ([]string, error) {
-	_, err := e.lookupOurs(ctx, a.Name, a.UUID)
+	d, err := e.lookupOurs(ctx, a.Name, a.UUID)
 	if errors.Is(err, observe.ErrNoDomain) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	if o, err := domxml.DecodeOwnership(d.Metadata); err == nil && d.Power != observe.PowerOff && o.Instance != a.Instance {
+		return nil, fmt.Errorf("define %s: the domain runs on incarnation %s meanwhile", d.Name, o.Instance)
 	}
 	xml, err := e.Hypervisor.DomainXML(ctx, a.UUID, true)
 	if err != nil {

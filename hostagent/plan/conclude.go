@@ -11,9 +11,14 @@ import (
 )
 
 // settleConflicts works out every proxy's addresses and finds those that two
-// proxies claim: then neither is believed (invariant 17).
+// proxies claim: then neither is believed (invariant 17), but for a stale claim,
+// which takes nothing from a fresh one.
 func (p *planner) settleConflicts(subjects []*subject) {
-	holder := map[netip.Addr]*subject{}
+	type claimant struct {
+		*subject
+		stale bool
+	}
+	holder := map[netip.Addr]claimant{}
 	for _, s := range subjects {
 		if s.dom == nil || s.off() {
 			continue
@@ -21,12 +26,17 @@ func (p *planner) settleConflicts(subjects []*subject) {
 		s.addresses, s.rejected = observe.Filter(p.Observed.Sightings[s.name], p.nics(s), p.Policy.AllowedCIDRs, p.Observed.HostAddrs)
 		for i, a := range s.addresses {
 			s.addresses[i].Stale = p.Now.Sub(a.Seen) > p.Policy.AddressStale
-			if other, taken := holder[a.Addr]; taken {
-				s.conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, other.name)
-				other.conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, s.name)
-				continue
+			h, taken := holder[a.Addr]
+			stale := s.addresses[i].Stale
+			if taken && (h.stale || !stale) {
+				h.conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, s.name)
 			}
-			holder[a.Addr] = s
+			if taken && (stale || !h.stale) {
+				s.conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, h.name)
+			}
+			if !taken || h.stale && !stale {
+				holder[a.Addr] = claimant{s, stale}
+			}
 		}
 	}
 }
@@ -44,7 +54,7 @@ func (p *planner) conclude(s *subject) {
 		out.Origin, out.File = s.want.Origin, s.want.File
 		out.SpecHash = s.want.Hash.String()
 	}
-	if sp := s.spec(); sp != nil {
+	if sp := s.mem.Last; sp != nil {
 		out.Labels = sp.Labels
 	}
 	for _, a := range s.addresses {

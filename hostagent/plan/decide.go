@@ -42,7 +42,10 @@ func (p *planner) busy(s *subject) bool {
 		phase = status.PhaseRemoving
 	}
 	s.verdict = verdict{phase: phase, synced: status.False, reason: string(phase), next: string(k)}
-	if s.want != nil && (k == Discard || k == Autostart || k == Start) {
+	switch r := s.mem.Retry; {
+	case r.Failures > 0 && r.Kind == k:
+		s.verdict.reason, s.verdict.message = "Retrying", r.Error
+	case s.want != nil && (k == Discard || k == Autostart || k == Start):
 		s.verdict.synced, s.verdict.reason = status.True, reasonInSync
 	}
 	return true
@@ -73,6 +76,9 @@ func (p *planner) notOurs(s *subject) bool {
 		other, taken := p.byName[domxml.DomainName(s.name)]
 		if !taken || s.want == nil {
 			return false
+		}
+		if o := p.Observed.Domains[other].Owner; o != nil && o.Host != p.Policy.HostID {
+			return block("HostIDChanged", "domain %s belongs to host id %s, this host's is %s; it is left alone; set id in [host] of the config to what it was", domxml.DomainName(s.name), o.Host, p.Policy.HostID)
 		}
 		return block("Conflict", "domain %s exists with UUID %s, which is not this proxy's; rename or remove it, or rename the spec", domxml.DomainName(s.name), other)
 	}
@@ -152,7 +158,9 @@ func (p *planner) outdated(s *subject) bool {
 	}
 	inc := p.usable(s, s.hash())
 	if inc == nil {
-		p.prepare(s, status.PhaseUpdating, reason)
+		if cur := s.incarnation(s.instance()); !p.prepare(s, status.PhaseUpdating, reason) && s.off() && cur != nil && cur.Overlay {
+			p.meanwhile(s)
+		}
 		return true
 	}
 	if !s.off() {
@@ -162,6 +170,15 @@ func (p *planner) outdated(s *subject) bool {
 	s.mem.Stop = nil
 	p.define(s, inc, reason)
 	return true
+}
+
+// meanwhile starts what is there while the new guest can not be made: an image
+// that is not to be had is no reason to stay off.
+func (p *planner) meanwhile(s *subject) {
+	v := s.verdict
+	p.poweredOff(s)
+	v.next += "; meanwhile " + s.verdict.next
+	s.verdict = v
 }
 
 // resized: memory or cpus changed; the same incarnation restarts with them.
@@ -209,10 +226,8 @@ func (p *planner) poweredOff(s *subject) bool {
 func (p *planner) settled(s *subject) {
 	s.mem.Stop = nil
 	s.verdict = verdict{phase: status.PhaseStarting, synced: status.True, reason: reasonInSync}
-	if s.want.Problems != nil {
-		s.verdict.synced, s.verdict.reason = status.False, "SpecInvalid"
-		s.verdict.message = "the last good spec runs; " + strings.Join(s.want.Problems, "\n")
-		s.verdict.next = "wait for the spec to be corrected"
+	if want := domxml.DomainName(s.name); s.dom.Name != want {
+		s.verdict.reason, s.verdict.message = "Renamed", fmt.Sprintf("the domain was renamed from %s to %s; it stays so", want, s.dom.Name)
 	}
 	if s.dom.Power == observe.PowerPaused {
 		return
@@ -235,5 +250,19 @@ func (p *planner) settled(s *subject) {
 			p.step(s, Action{Kind: Discard, Instance: inc.Instance, Reason: "an earlier incarnation"})
 			return
 		}
+	}
+	s.mem.Retry = Retry{}
+}
+
+// brokenSpec says of a proxy that follows its last good spec that the present
+// one is broken.
+func (s *subject) brokenSpec() {
+	if s.want == nil || len(s.want.Problems) == 0 || s.want.Spec == nil || s.verdict.synced != status.True {
+		return
+	}
+	s.verdict.synced, s.verdict.reason = status.False, "SpecInvalid"
+	s.verdict.message = "the last good spec runs; " + strings.Join(s.want.Problems, "\n")
+	if s.verdict.next == "" {
+		s.verdict.next = "wait for the spec to be corrected"
 	}
 }

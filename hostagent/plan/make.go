@@ -27,6 +27,7 @@ func Make(in Input) Result {
 	p.initTree()
 	for _, s := range subjects {
 		p.decide(s)
+		s.brokenSpec()
 	}
 	p.settleConflicts(subjects)
 	for _, s := range subjects {
@@ -100,9 +101,14 @@ func (p *planner) initTree() {
 			return
 		}
 	}
-	if _, busy := p.Observed.Busy[""]; !busy {
-		p.act(Action{Kind: InitTree, Reason: "image tree is empty and new"})
+	if _, busy := p.Observed.Busy[""]; busy {
+		return
 	}
+	if r := p.Memory.Tree; r.Failures > 0 && p.Now.Before(r.Next) {
+		p.wake(r.Next)
+		return
+	}
+	p.act(Action{Kind: InitTree, Reason: "image tree is empty and new"})
 }
 
 // fetchImages asks for each base image that a proxy waits for.
@@ -159,6 +165,9 @@ func (p *planner) treeCondition() status.Condition {
 		c.Status, c.Reason, c.Message = status.Unknown, reasonNotYet, t.Detail
 	default:
 		c.Status, c.Reason, c.Message = status.False, reasonTree, t.Detail
+		if p.Memory.Tree.Failures > 0 {
+			c.Message = p.Memory.Tree.Error
+		}
 	}
 	return c
 }

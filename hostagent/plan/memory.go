@@ -17,6 +17,7 @@ type Memory struct {
 	// then on an empty image tree is a volume that is not mounted, never a
 	// fresh tree.
 	TreeKnown bool
+	Tree      Retry            // of InitTree
 	Proxies   map[string]Proxy // by name
 	Images    map[string]Retry // by sha256
 	Host      []status.Condition
@@ -24,9 +25,11 @@ type Memory struct {
 
 // Proxy is the memory of one proxy.
 type Proxy struct {
+	Last       *spec.Spec // the latest good one: where the VM answers, while no source lists it too
 	Absent     *Absence
 	Stop       *Stop
 	Retry      Retry
+	Did        Did
 	Starts     Starts
 	WasReady   bool
 	Conditions []status.Condition
@@ -44,14 +47,22 @@ type Stop struct {
 	Asked time.Time // latest request
 }
 
+// Did is the latest action that succeeded.
+type Did struct {
+	Kind     Kind
+	Instance string
+	At       time.Time
+}
+
 // Starts counts starts in a row that did not last.
 type Starts struct {
 	Last  time.Time
 	Short int
 }
 
-// Retry is the backoff after failed actions.
+// Retry is the backoff after an action that failed, for that kind of action.
 type Retry struct {
+	Kind     Kind
 	Failures int
 	Next     time.Time // not before
 	Class    observe.Class
@@ -82,9 +93,13 @@ func backoff(n int, key string) time.Duration {
 }
 
 // next is the Retry after one more failure.
-func (r Retry) next(err error, hash spec.Hash, key string, now time.Time) Retry {
+func (r Retry) next(kind Kind, err error, hash spec.Hash, key string, now time.Time) Retry {
 	n := r.Failures + 1
+	if r.Kind != kind {
+		n = 1
+	}
 	return Retry{
+		Kind:     kind,
 		Failures: n,
 		Next:     now.Add(backoff(n, key)),
 		Class:    observe.ClassOf(err),
@@ -103,24 +118,40 @@ func (m Memory) Done(a Action, err error, now time.Time) Memory {
 		if m.Images == nil {
 			m.Images = map[string]Retry{}
 		}
-		m.Images[a.Image.SHA256] = m.Images[a.Image.SHA256].next(err, spec.Hash{}, a.Image.SHA256, now)
+		m.Images[a.Image.SHA256] = m.Images[a.Image.SHA256].next(a.Kind, err, spec.Hash{}, a.Image.SHA256, now)
 	case a.Name != "":
 		if m.Proxies == nil {
 			m.Proxies = map[string]Proxy{}
 		}
 		m.Proxies[a.Name] = m.Proxies[a.Name].done(a, err, now)
-	case a.Kind == InitTree && err == nil:
-		m.TreeKnown = true
+	case err != nil:
+		m.Tree = m.Tree.next(a.Kind, err, spec.Hash{}, string(a.Kind), now)
+	}
+	return m
+}
+
+// Reconnected returns the memory after the link to libvirt came back: what
+// failed because it was down need not wait any longer.
+func (m Memory) Reconnected() Memory {
+	m.Proxies = maps.Clone(m.Proxies)
+	for name, p := range m.Proxies {
+		if p.Retry.Class == observe.Disconnected {
+			p.Retry = Retry{}
+			m.Proxies[name] = p
+		}
 	}
 	return m
 }
 
 func (p Proxy) done(a Action, err error, now time.Time) Proxy {
 	if err != nil {
-		p.Retry = p.Retry.next(err, a.Hash, a.Name+string(a.Kind), now)
+		p.Retry = p.Retry.next(a.Kind, err, a.Hash, a.Name+string(a.Kind), now)
 		return p
 	}
-	p.Retry = Retry{}
+	p.Did = Did{Kind: a.Kind, Instance: a.Instance, At: now}
+	if p.Retry.Kind == a.Kind {
+		p.Retry = Retry{}
+	}
 	if a.Kind == Start {
 		if !p.Starts.Last.IsZero() && now.Sub(p.Starts.Last) < steadyRun {
 			p.Starts.Short++

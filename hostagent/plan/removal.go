@@ -11,7 +11,6 @@ import (
 // obstacle (invariant 5).
 func (p *planner) unwanted(s *subject) bool {
 	if s.want != nil {
-		s.mem.Absent = nil
 		return false
 	}
 	if !p.confirmed(s) {
@@ -23,6 +22,7 @@ func (p *planner) unwanted(s *subject) bool {
 	case s.dom != nil && !s.off():
 		p.stop(s, status.PhaseRemoving, reason)
 	case s.dom != nil:
+		s.mem.Stop = nil
 		p.step(s, Action{Kind: Undefine, Reason: reason})
 	default:
 		p.discardAll(s, reason)
@@ -70,10 +70,8 @@ func (p *planner) confirmed(s *subject) bool {
 	}
 	switch {
 	case !configured:
-		s.mem.Absent = nil
 		return wait("Orphaned", "it came from source %q, which is not configured; it is left running", origin)
 	case !src.Synced || !p.Desired.AllSeen():
-		s.mem.Absent = nil
 		return wait("SourceInDoubt", "no spec is listed, but the source is in doubt, so nothing is removed: %s", src.Problem)
 	case s.mem.Absent == nil:
 		s.mem.Absent = &Absence{Seq: src.Seq, Since: p.Now}

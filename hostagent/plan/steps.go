@@ -8,10 +8,11 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
-// step emits the proxy's next action unless an earlier failure says to wait.
-// A permanent failure waits for another spec, except on the way out: deletion
-// is retried for ever (invariant 5).
-func (p *planner) step(s *subject, a Action) {
+// step emits the proxy's next action unless an earlier failure of its kind says
+// to wait, and tells whether it did. A permanent failure waits for another
+// spec, except for powering off and on the way out: deletion is retried for
+// ever (invariant 5).
+func (p *planner) step(s *subject, a Action) bool {
 	a.Name, a.UUID = s.name, s.uuid
 	if s.want != nil {
 		a.Hash, a.Origin = s.want.Hash, s.want.Origin
@@ -21,10 +22,16 @@ func (p *planner) step(s *subject, a Action) {
 	if r.Failures > 0 && a.Hash != r.Hash {
 		r, s.mem.Retry = Retry{}, Retry{}
 	}
+	// An action that succeeds and changes nothing is not repeated at once.
+	if d := s.mem.Did; d.Kind == a.Kind && d.Instance == a.Instance && p.Now.Before(d.At.Add(backoffMin)) {
+		p.wake(d.At.Add(backoffMin))
+		return false
+	}
 	switch {
-	case r.Failures == 0:
+	case r.Failures == 0 || r.Kind != a.Kind:
 		p.act(a)
-	case r.Class == observe.Permanent && s.want != nil:
+		return true
+	case r.Class == observe.Permanent && s.want != nil && a.Kind != Shutdown && a.Kind != Destroy:
 		s.verdict.phase, s.verdict.synced = status.PhaseBlocked, status.False
 		s.verdict.reason, s.verdict.message = "ActionRefused", r.Error
 		s.verdict.next = "wait for another spec or config"
@@ -33,19 +40,24 @@ func (p *planner) step(s *subject, a Action) {
 		s.verdict.next += fmt.Sprintf(" (try %d at %s)", r.Failures+1, r.Next.UTC().Format("15:04:05Z"))
 		p.wake(r.Next)
 	default:
-		s.verdict.reason, s.verdict.message = "Retrying", r.Error
+		s.verdict.synced, s.verdict.reason, s.verdict.message = status.False, "Retrying", r.Error
 		p.act(a)
+		return true
 	}
+	return false
 }
 
-// prepare makes a new incarnation, once its base image is in the tree.
-func (p *planner) prepare(s *subject, phase status.Phase, reason string) {
+// prepare makes a new incarnation, once its base image is in the tree and what
+// an interrupted try left is away. It tells whether there is a step to take.
+func (p *planner) prepare(s *subject, phase status.Phase, reason string) bool {
 	s.verdict = verdict{phase: phase, synced: status.False, reason: string(phase)}
-	base, ok := p.base(s)
-	if !ok {
-		return
+	for _, inc := range s.incs {
+		if inc.Instance != s.instance() && p.oursIncarnation(inc) && !inc.Overlay {
+			return p.step(s, Action{Kind: Discard, Instance: inc.Instance, Reason: "it was not finished"})
+		}
 	}
-	p.step(s, Action{Kind: Prepare, Reason: reason, Spec: s.spec(), Base: &base})
+	base, ok := p.base(s)
+	return ok && p.step(s, Action{Kind: Prepare, Reason: reason, Spec: s.spec(), Base: &base})
 }
 
 // base finds the spec's base image in the tree, or asks for it.
@@ -75,11 +87,14 @@ func (p *planner) define(s *subject, inc *observe.Incarnation, reason string) {
 	}
 	s.verdict = verdict{phase: phase, synced: status.False, reason: string(phase)}
 	base, ok := p.Observed.Tree.Bases[inc.Record.Base]
-	if !ok {
+	if !ok && inc.Record.Base == s.spec().Image.SHA256 {
 		base, ok = p.base(s)
-		if !ok {
-			return
-		}
+	} else if !ok {
+		s.verdict.phase, s.verdict.reason = status.PhaseBlocked, "BaseMissing"
+		s.verdict.message = "base image " + inc.Record.Base + " of its overlay is not in the tree"
+	}
+	if !ok {
+		return
 	}
 	p.step(s, Action{Kind: Define, Instance: inc.Instance, Domain: name, Reason: reason, Spec: s.spec(), Base: &base})
 }
@@ -98,10 +113,11 @@ func (p *planner) stop(s *subject, phase status.Phase, reason string) {
 	case !p.Now.Before(force):
 		p.step(s, Action{Kind: Destroy, Reason: reason + "; the guest did not power off within " + p.Policy.ShutdownGrace.String()})
 	case !p.Now.Before(again) && s.running():
-		st.Asked = p.Now
 		p.wake(force)
 		p.wake(p.Now.Add(p.Policy.ShutdownRepeat))
-		p.step(s, Action{Kind: Shutdown, Reason: reason})
+		if p.step(s, Action{Kind: Shutdown, Reason: reason}) {
+			st.Asked = p.Now
+		}
 	default:
 		p.wake(force)
 		if s.running() {

@@ -56,6 +56,14 @@ func (p *planner) subject(name string) *subject {
 	if d, ok := p.Observed.Domains[s.uuid]; ok {
 		s.dom = &d
 	}
+	if sp := s.spec(); sp != nil {
+		s.mem.Last = sp
+	}
+	// The count of reads that miss the name starts over whenever it is listed
+	// or the source is in doubt, whatever else holds the proxy up.
+	if src, ok := p.Desired.Source(p.origin(s)); s.want != nil || !ok || !src.Synced || !p.Desired.AllSeen() {
+		s.mem.Absent = nil
+	}
 	return s
 }
 
@@ -125,7 +133,7 @@ func sameMachine(have, want spec.Hash) bool {
 
 // nics are the MACs and subnets the proxy's addresses must belong to.
 func (p *planner) nics(s *subject) []observe.NIC {
-	sp := s.spec()
+	sp := s.mem.Last
 	if sp == nil {
 		return nil
 	}
@@ -141,7 +149,7 @@ func (p *planner) nics(s *subject) []observe.NIC {
 
 // target is where the proxy answers; ok is false without an address.
 func (s *subject) target() (netip.AddrPort, bool) {
-	sp := s.spec()
+	sp := s.mem.Last
 	if sp == nil || len(s.addresses) == 0 || s.conflict != "" {
 		return netip.AddrPort{}, false
 	}

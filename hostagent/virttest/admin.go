@@ -124,6 +124,18 @@ func (f *Fake) SetClaims(uuid string, src observe.AddressSource, claims ...obser
 }
 
 // admin runs effect on a domain and, with a detail, tells the reader.
+// AdminXML gives the document that a domain runs with; ok is false when it does
+// not run. No fault of the link touches it.
+func (f *Fake) AdminXML(uuid string) (xml string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.domains[uuid]
+	if d == nil || d.live == nil {
+		return "", false
+	}
+	return d.live.xml(), true
+}
+
 func (f *Fake) admin(uuid, detail string, effect func(*domain)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
