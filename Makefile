@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 LANES   := go run ./testdata/lab/lanes
 FUZZTIME ?= 30s
 
-.PHONY: help build setup check test test-unit test-sim test-driver test-guest bench demo fuzz clean
+.PHONY: help build setup check test test-unit test-sim test-driver test-libvirtd test-guest bench demo fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-12s %s\n", $$1, $$2 }'
@@ -31,6 +31,9 @@ test-sim: ## random faults on the deterministic core; SIM_TIME=2m, or SIM_SEED=n
 
 test-driver: ## whole agents and the link to libvirt on libvirt's test driver
 	@$(LANES) test-driver
+
+test-libvirtd: ## the link to libvirt on a private libvirtd (as root)
+	@$(LANES) test-libvirtd
 
 test-guest: ## a real guest on a private libvirtd (as root)
 	@$(LANES) test-guest

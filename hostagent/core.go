@@ -44,7 +44,8 @@ type Core struct {
 	looks   map[string]*look
 	watches map[string]*watch
 
-	clock      uint64 // counts steps; orders looks against lists
+	began      time.Time // the first step
+	clock      uint64    // counts steps; orders looks against lists
 	listing    bool
 	relist     bool   // another list is due: an event came while one was under way
 	listAt     uint64 // when the list under way was asked for
@@ -99,6 +100,9 @@ func NewCore(set Settings, treeKnown bool) *Core {
 
 // Step takes events in order, plans once, and gives the effects to run.
 func (c *Core) Step(now time.Time, events ...Event) []Effect {
+	if c.began.IsZero() {
+		c.began = now
+	}
 	var out []Effect
 	for _, ev := range events {
 		c.clock++

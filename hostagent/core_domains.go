@@ -17,6 +17,9 @@ const (
 	lookRetryMin = time.Second
 	lookRetryMax = 30 * time.Second
 	listRetry    = 5 * time.Second
+	connectRetry = 500 * time.Millisecond
+	// connectGrace is how long a link that is not up yet is no fault.
+	connectGrace = 3 * time.Second
 )
 
 // hint takes an event of the hypervisor: it only says where to look.
@@ -92,6 +95,12 @@ func (c *Core) listed(now time.Time, ev DomainsListed) []Effect {
 	switch {
 	case ev.Err == nil && c.blindAt > c.listAt: // it is from before the link was lost
 		return c.list()
+	case ev.Err != nil && c.connecting(now, ev.Err):
+		c.nextResync = earlier(c.nextResync, now.Add(connectRetry))
+		if c.relist {
+			return c.list()
+		}
+		return nil
 	case ev.Err != nil:
 		c.blind(ev.Err.Error())
 		c.nextResync = earlier(c.nextResync, now.Add(listRetry))
@@ -129,6 +138,12 @@ func (c *Core) listed(now time.Time, ev DomainsListed) []Effect {
 		out = append(out, c.list()...)
 	}
 	return out
+}
+
+// connecting tells whether the agent has just started and the link is only on
+// its way up.
+func (c *Core) connecting(now time.Time, err error) bool {
+	return !c.obs.Libvirt.Tried && observe.ClassOf(err) == observe.Disconnected && now.Before(c.began.Add(connectGrace))
 }
 
 // looked takes the look that was asked for. One that an action's own look has

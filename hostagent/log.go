@@ -62,5 +62,14 @@ func (a *Agent) logProblems(h status.Host) {
 			}
 		}
 	}
+	for _, p := range h.Proxies {
+		for _, w := range p.Warnings {
+			line := p.Name + ": " + w
+			now[line] = true
+			if !a.said[line] {
+				a.p.Log.Warn("spec warning", "proxy", p.Name, "file", p.File, "warning", w)
+			}
+		}
+	}
 	a.said = now
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/virttest"
@@ -80,7 +81,10 @@ func TestValidate(t *testing.T) {
 		{"a broken configuration ends everything else", []string{"-c", at("bad/config.toml"), "validate", at("good.toml")}, exitConfig,
 			[]string{"bad/config.toml:1:", "libvrt"}},
 		{"a configuration that is not there", []string{"-c", at("none.toml"), "validate", at("good.toml")}, exitConfig, []string{"none.toml"}},
-		{"no file", []string{"-c", conf, "validate"}, exitError, []string{"arg"}},
+		{"no file", []string{"-c", conf, "validate"}, exitUsage, []string{"validate FILE", "--help"}},
+		{"an argument too many", []string{"status", "a", "b"}, exitUsage, []string{"status [NAME]", "--help"}},
+		{"an unknown command", []string{"bogus"}, exitUsage, []string{"bogus", "--help"}},
+		{"an unknown command of a command", []string{"seed", "bogus"}, exitUsage, []string{"bogus", "--help"}},
 		{"an unknown flag", []string{"validate", "--nosuch"}, exitUsage, []string{"--help"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -176,4 +180,31 @@ func listing(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// TestOnlyRegularFilesAreRead: a pipe would be waited for without end.
+func TestOnlyRegularFilesAreRead(t *testing.T) {
+	dir := files(t, map[string]string{"config.toml": cliConfig, "good.toml": goodSpec})
+	fifo := filepath.Join(dir, "f.toml")
+	if err := syscall.Mkfifo(fifo, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(dir, "config.toml")
+	for _, args := range [][]string{
+		{"-c", conf, "validate", fifo, filepath.Join(dir, "good.toml")}, {"-c", conf, "seed", "build", fifo},
+		{"seed", "inspect", fifo}, {"-c", fifo, "validate", filepath.Join(dir, "good.toml")},
+	} {
+		out, code := cli(t, args...)
+		if code == 0 || !strings.Contains(out, "not a regular file") {
+			t.Errorf("%v: %d, %s", args, code, out)
+		}
+	}
+}
+
+func TestI17_FileNamesAreEscaped(t *testing.T) {
+	dir := files(t, map[string]string{"config.toml": cliConfig, "esc\x1b[31mred.toml": "x = 1\n"})
+	out, _ := cli(t, "-c", filepath.Join(dir, "config.toml"), "validate", filepath.Join(dir, "esc\x1b[31mred.toml"))
+	if strings.Contains(out, "\x1b") {
+		t.Errorf("%q", out)
+	}
 }

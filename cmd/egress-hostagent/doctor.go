@@ -83,11 +83,11 @@ func doctor(ctx context.Context, out io.Writer, cfg config.Config, w wired) erro
 		for _, f := range checkNetworks(ctx, cfg, w) {
 			report(f)
 		}
-		fmt.Fprintln(out, "...   acceleration: booting a small domain, up to 30 s")
+		fmt.Fprintln(out, "...   acceleration: booting a small domain, 30 s at most")
 		report(checkAcceleration(ctx, cfg, w))
 	}
 	if failed > 0 {
-		return &codedError{exitError, fmt.Errorf("%d checks failed", failed)}
+		return &codedError{exitError, fmt.Errorf("checks failed: %d", failed)}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,7 @@ func (e *codedError) Unwrap() error { return e.err }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends what does not heed the first
 	if err := root().ExecuteContext(ctx); err != nil {
 		code := exitError
 		var coded *codedError
@@ -74,7 +76,44 @@ not run, 78 the configuration is wrong.`,
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return &codedError{exitUsage, fmt.Errorf("%w; see --help", err)}
 	})
+	c.Version = version
+	group(c)
 	c.AddCommand(runCommand(o), validateCommand(o), planCommand(o), statusCommand(o), listCommand(o),
 		seedCommand(o), doctorCommand(o), initTreeCommand(o), versionCommand())
+	for _, sub := range c.Commands() {
+		checkArgs(sub)
+	}
 	return c
+}
+
+// usage is the error for a command line that is wrong.
+func usage(format string, a ...any) error {
+	return &codedError{exitUsage, fmt.Errorf(format+"; see --help", a...)}
+}
+
+// group makes a command that only holds others refuse what it does not hold.
+func group(c *cobra.Command) {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return usage("there is no command %q of %s", args[0], cmd.CommandPath())
+	}
+}
+
+// checkArgs makes wrong arguments of a command and those beneath it say how it
+// is called, with the exit code for wrong use.
+func checkArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if check(cmd, args) != nil {
+				return usage("%s is called as: egress-hostagent %s", cmd.CommandPath(), strings.TrimPrefix(cmd.UseLine(), "egress-hostagent "))
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		checkArgs(sub)
+	}
 }

@@ -43,7 +43,10 @@ its first step only.`,
 			w.parts.TreeKnown = treeKnown(cfg.State, w.parts.Settings.Policy.HostID)
 			actions, host, err := hostagent.DryRun(ctx, w.parts, []source.Snapshot{w.dir.ReadOnce()})
 			printPlan(cmd.OutOrStdout(), actions, host)
-			return err
+			if err != nil { // the plan's first lines have said it
+				return &codedError{exitError, errQuiet}
+			}
+			return nil
 		},
 	}
 }

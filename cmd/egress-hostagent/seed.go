@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/egress-proxies/egress-hostagent/hostagent/config"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
@@ -19,6 +20,7 @@ func seedCommand(o *options) *cobra.Command {
 		Use:   "seed",
 		Short: "Build and look into cloud-init seed images",
 	}
+	group(c)
 	c.AddCommand(seedBuildCommand(o), seedInspectCommand())
 	return c
 }
@@ -84,7 +86,7 @@ and digests; contents only on request, with --show, because user-data may hold
 secrets.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := os.Open(args[0])
+			f, err := config.OpenRegular(args[0])
 			if err != nil {
 				return err
 			}
@@ -105,7 +107,7 @@ func printSeed(cmd *cobra.Command, got seed.Contents, show string) error {
 	if show != "" {
 		content, ok := got.Files[show]
 		if !ok {
-			return fmt.Errorf("the image holds no %s", printable(show))
+			return fmt.Errorf("the image holds no %s, but %s", printable(show), printable(strings.Join(slices.Sorted(maps.Keys(got.Files)), ", ")))
 		}
 		_, err := out.Write(content)
 		return err

@@ -222,6 +222,9 @@ func whyNot(p status.Proxy) string {
 		return ""
 	}
 	c, _ := p.Condition(status.Ready)
+	if s, _ := p.Condition(status.Synced); p.Phase == status.PhaseBlocked || s.Reason == "SpecInvalid" {
+		return s.Reason
+	}
 	if p.Next != "" {
 		return p.Next
 	}
@@ -267,6 +270,9 @@ func printProxy(out io.Writer, p status.Proxy, now time.Time) {
 	row("domain", p.UUID)
 	row("instance", p.Instance)
 	_ = tw.Flush()
+	for _, w := range p.Warnings {
+		wrap(out, "warning: ", w)
+	}
 	fmt.Fprintln(out)
 	tw = tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "CONDITION\tSTATUS\tREASON\tFOR")

@@ -31,17 +31,19 @@ configuration. Exit code 1 when any file has a problem.`,
 			for _, f := range files {
 				warnings, err := validateFile(cfg, f)
 				for _, w := range warnings {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s: warning: %s\n", f, w)
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: warning: %s\n", printable(f), printable(w))
 				}
 				if err != nil {
 					bad++
-					fmt.Fprintln(cmd.OutOrStdout(), err)
+					for line := range strings.Lines(err.Error()) {
+						fmt.Fprintln(cmd.OutOrStdout(), printable(strings.TrimSuffix(line, "\n")))
+					}
 					continue
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", f)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", printable(f))
 			}
 			if bad > 0 {
-				return fmt.Errorf("%d of %d files have problems", bad, len(files))
+				return fmt.Errorf("problems in %d of %d files", bad, len(files))
 			}
 			return nil
 		},
@@ -56,7 +58,7 @@ func validateFile(cfg config.Config, file string) (warnings []string, err error)
 	}
 	name, ok := strings.CutSuffix(base, ".toml")
 	if !ok {
-		return nil, fmt.Errorf("%s: a spec's file name ends in .toml, or the agent does not read it", file)
+		return nil, fmt.Errorf("%s: a spec's file name ends in .toml (lower case), or the agent does not read it: rename it", file)
 	}
 	if err := spec.CheckName("proxy", name); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -70,7 +72,7 @@ func validateFile(cfg config.Config, file string) (warnings []string, err error)
 
 // decodeFile reads one spec file with the files it names.
 func decodeFile(cfg config.Config, name, file string) (spec.Spec, error) {
-	data, err := os.ReadFile(file)
+	data, err := config.ReadDocument(file)
 	if err != nil {
 		return spec.Spec{}, err
 	}

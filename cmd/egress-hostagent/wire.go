@@ -32,6 +32,7 @@ const (
 func loadConfig(o *options) (config.Config, error) {
 	cfg, err := config.Load(o.config)
 	if errors.Is(err, fs.ErrNotExist) && o.config == defaultConfig {
+		fmt.Fprintf(os.Stderr, "egress-hostagent: there is no %s; defaults hold, which know no image\n", defaultConfig)
 		return config.Default(), nil
 	}
 	if err != nil {

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/internal/doc"
 )
@@ -12,19 +14,34 @@ import (
 // error that matches fs.ErrNotExist, so that the caller may go on with Default;
 // a file that is there and wrong is spec.Problems.
 func Load(path string) (Config, error) {
-	data, err := read(path)
+	data, err := ReadDocument(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	return Decode(path, data)
 }
 
-// read gives the file's bytes, at most one more than a document may have.
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
+// ReadDocument gives the bytes of a document, of a configuration or a spec, at
+// most one more than a document may have. Anything but a regular file, or a
+// link to one, is an error: a pipe would be waited for without end.
+func ReadDocument(path string) ([]byte, error) {
+	f, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // nothing was written
 	return io.ReadAll(io.LimitReader(f, doc.MaxSize+1))
+}
+
+// OpenRegular opens a regular file for reading.
+func OpenRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		_ = f.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file (%v)", path, st.Mode().Type()))
+	}
+	return f, nil
 }

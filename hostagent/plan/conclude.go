@@ -51,7 +51,7 @@ func (p *planner) conclude(s *subject) {
 		Origin: p.origin(s),
 	}
 	if s.want != nil {
-		out.Origin, out.File = s.want.Origin, s.want.File
+		out.Origin, out.File, out.Warnings = s.want.Origin, s.want.File, s.want.Warnings
 		out.SpecHash = s.want.Hash.String()
 	}
 	if sp := s.mem.Last; sp != nil {

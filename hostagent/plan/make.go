@@ -163,6 +163,12 @@ func (p *planner) treeCondition() status.Condition {
 		c.Status, c.Reason = status.True, "MarkerFound"
 	case "":
 		c.Status, c.Reason, c.Message = status.Unknown, reasonNotYet, t.Detail
+	case observe.MarkerAbsent:
+		if t.Empty && !p.Memory.TreeKnown && p.Memory.Tree.Failures == 0 {
+			c.Status, c.Reason, c.Message = status.Unknown, reasonNotYet, "it is empty and new"
+			break
+		}
+		fallthrough
 	default:
 		c.Status, c.Reason, c.Message = status.False, reasonTree, t.Detail
 		if p.Memory.Tree.Failures > 0 {

@@ -38,8 +38,8 @@ func TestReadOnce(t *testing.T) {
 	want := Snapshot{
 		Origin: OriginDir, Location: dir, Seq: 1, Read: now, Synced: true,
 		Entries: map[string]Entry{
-			"edge1": {Name: "edge1", File: filepath.Join(dir, "edge1.toml"), Spec: &one, Hash: one.Hash()},
-			"edge2": {Name: "edge2", File: filepath.Join(dir, "edge2.toml"), Spec: &two, Hash: two.Hash()},
+			"edge1": {Name: "edge1", File: filepath.Join(dir, "edge1.toml"), Spec: &one, Hash: one.Hash(), Warnings: one.Warnings()},
+			"edge2": {Name: "edge2", File: filepath.Join(dir, "edge2.toml"), Spec: &two, Hash: two.Hash(), Warnings: two.Warnings()},
 			"bad":   {Name: "bad", File: bad, Problems: []string{bad + ":1:1: broken", bad + ":2:3: broken here, too"}},
 		},
 	}

@@ -72,9 +72,9 @@ func (d *Dir) parse(t tree, name, file string) parsed {
 // entry is what p says about the proxy, given what was said last.
 func (p parsed) entry(name, file string, last Entry) Entry {
 	if len(p.problems) > 0 {
-		return Entry{Name: name, File: file, Spec: last.Spec, Hash: last.Hash, Problems: p.problems}
+		return Entry{Name: name, File: file, Spec: last.Spec, Hash: last.Hash, Warnings: last.Warnings, Problems: p.problems}
 	}
-	return Entry{Name: name, File: file, Spec: p.spec, Hash: p.hash}
+	return Entry{Name: name, File: file, Spec: p.spec, Hash: p.hash, Warnings: p.spec.Warnings()}
 }
 
 // problems gives a decoder's error line by line. spec.Problems bounds itself;

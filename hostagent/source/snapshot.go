@@ -34,6 +34,8 @@ type Entry struct {
 	// Spec is the last good spec; nil when there never was one.
 	Spec *spec.Spec
 	Hash spec.Hash // of Spec
+	// Warnings are about Spec: what will not work as it looks.
+	Warnings []string
 	// Problems are those of the current content. When there are any, Spec is
 	// an earlier version of it.
 	Problems []string

@@ -86,6 +86,7 @@ type Proxy struct {
 	Labels     map[string]string `json:"labels,omitempty"`
 	Next       string            `json:"next,omitempty"` // the step under way or awaited, in words
 	Conditions []Condition       `json:"conditions"`
+	Warnings   []string          `json:"warnings,omitempty"` // what in the spec will not work as it looks
 }
 
 // Condition gives the condition of that type; ok is false when there is none.

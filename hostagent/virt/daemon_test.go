@@ -1,3 +1,5 @@
+//go:build libvirtd
+
 package virt
 
 import (
@@ -17,7 +19,7 @@ func openDaemon(t *testing.T) *fixture {
 	t.Helper()
 	uri := os.Getenv(daemonURI)
 	if uri == "" {
-		t.Skipf("%s is not set", daemonURI)
+		t.Fatalf("%s is not set", daemonURI)
 	}
 	f := start(t, Options{URI: uri})
 	f.await(observe.Connected)

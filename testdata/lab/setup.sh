@@ -2,14 +2,13 @@
 # setup.sh: install what building and testing need on Debian 12, and only what is missing.
 #
 # usage: setup.sh [--packages-for LANE...]
-#   lanes: build unit demo-test driver libvirtd guest web package all     without a lane: unit guest
-#   libvirtd needs build, guest and package need libvirtd; these are included
+#   lanes: build unit demo-test driver libvirtd guest     without a lane: unit guest
+#   libvirtd needs build, guest needs libvirtd; these are included
 #
 # One line is printed for each thing done, none when there was nothing to do. It installs packages,
 # makes the system user and group egress-hostagent (where libvirtd is installed), and sees to a Go that
 # can build this module. Who is not root is told what is missing. No service is started by it: those of
-# the packages stay as the distribution enables them, for the next boot, but a web server that was not
-# here before is disabled.
+# the packages stay as the distribution enables them, for the next boot.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -35,10 +34,6 @@ packages_of() {
 		libvirt-clients libvirt-daemon-system procps qemu-system-x86 util-linux ;;
 	guest) packages_of libvirtd && printf '%s\n' curl debian-archive-keyring e2fsprogs extlinux fdisk \
 		genisoimage mmdebstrap syslinux-common ;;
-	web) packages_of build && printf '%s\n' curl nginx-light openssl ;;
-	package) packages_of libvirtd && printf '%s\n' debian-archive-keyring dpkg-dev lintian mmdebstrap \
-		rpm systemd-container ;;
-	all) packages_of unit && packages_of guest && packages_of web && packages_of package ;;
 	*) die "unknown lane $1; see the top of $0" ;;
 	esac
 }
@@ -84,9 +79,6 @@ install_packages() {
 		chmod 0755 "$policy"
 	fi
 	apt install --yes --no-install-recommends "$@" || die "could not install these packages: try apt-get install $*"
-	if [[ " $* " == *" nginx-light "* ]]; then
-		systemctl disable nginx.service >/dev/null 2>&1 || true
-	fi
 }
 
 need_packages() {
@@ -158,10 +150,10 @@ need_go() {
 		if go_builds; then return; fi
 	fi
 	command -v go >/dev/null ||
-		die "Go is missing: install Go $wanted from https://go.dev/dl/ into /usr/local/go, then run this again"
+		die "Go is missing: install Go $wanted into /usr/local/go, then run this again"
 	die "$(command -v go) ($(GOTOOLCHAIN=local go env GOVERSION)) cannot build this module, which asks for Go $wanted:
 setup: let it fetch that by itself (go env -w GOTOOLCHAIN=auto; it needs the module proxy, or GOPROXY set to yours),
-setup: or install it from https://go.dev/dl/ into /usr/local/go and put /usr/local/go/bin first on PATH. It says:
+setup: or install it into /usr/local/go and put /usr/local/go/bin first on PATH. It says:
 $(cd "$here" && go list -m 2>&1)"
 }
 

@@ -71,6 +71,7 @@ func lanes() []lane {
 			command("everything but virt and its command builds without cgo", false, noCgo, with("go", "build")...),
 			command("release build needs only libc", false, nil, "testdata/lab/check-release.sh"),
 			command("go vet", false, nil, "go", "vet", "./...", lab+"..."),
+			command("go vet of the lanes behind tags", false, nil, "go", "vet", "-tags=guest,libvirtd", virt, daemon),
 			command("staticcheck", false, nil, "go", "tool", "-modfile=packaging/tools/go.mod", "staticcheck", "./...", lab+"..."),
 			command("shell scripts parse", false, nil, "sh", "-c", "for f in testdata/lab/*.sh .ci/run; do bash -n $f || exit 1; done"),
 		}},
@@ -78,6 +79,9 @@ func lanes() []lane {
 		{"test-sim", nil, []step{goTest(false, "-timeout=5m", "-run=^TestSim", "./hostagent", "-args", "-sim.time="+simTime())}},
 		{"test-driver", []need{libvirtHeaders, tool("qemu-img", "qemu-utils")}, []step{
 			goTest(false, "-race", "-timeout=5m", virt, daemon),
+		}},
+		{"test-libvirtd", []need{root, libvirtHeaders, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86")}, []step{
+			onDaemon("-tags=libvirtd", "-timeout=5m", "-count=1", "-run=OnADaemon$", virt),
 		}},
 		{"test-guest", []need{root, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86"), tool("mmdebstrap", "mmdebstrap")}, []step{
 			goTest(true, "-tags=guest", "-timeout=20m", "-count=1", "-v", "-run=^TestGuest", daemon),

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/egress-proxies/egress-hostagent/testdata/lab/kit"
 )
 
 // step is one part of a lane.
@@ -70,6 +73,40 @@ func goTest(live bool, args ...string) step {
 			c.failed++
 		}
 		return c.tally
+	}
+}
+
+// onDaemon is goTest on a private libvirtd: the test binary runs inside its
+// namespaces, with its URI in the environment.
+func onDaemon(args ...string) step {
+	return func() (t tally) {
+		failed := func(err error) tally {
+			fmt.Printf("   %v\n", err)
+			return tally{failed: 1}
+		}
+		dir, err := os.MkdirTemp("", "egress-libvirtd-")
+		if err != nil {
+			return failed(err)
+		}
+		defer os.RemoveAll(dir)
+		script, err := kit.Script("private-libvirtd.sh")
+		if err != nil {
+			return failed(err)
+		}
+		place, err := kit.Private(filepath.Join(dir, "lab"))
+		if err != nil {
+			return failed(err)
+		}
+		defer func() {
+			if err := place.Stop(); err != nil {
+				t.add(failed(err))
+			}
+		}()
+		if err := os.Setenv("EGRESS_TEST_LIBVIRT_URI", place.URI); err != nil {
+			return failed(err)
+		}
+		inside := fmt.Sprintf("-exec=%s join %s", script, filepath.Join(dir, "lab"))
+		return goTest(false, append([]string{inside}, args...)...)()
 	}
 }
 
