@@ -184,18 +184,6 @@ func (c *Core) merge() {
 	}
 }
 
-func sourceStatus(s source.Snapshot) status.Source {
-	st := status.Source{Origin: s.Origin, Location: s.Location, Synced: s.Synced, LastRead: s.Read, Proxies: len(s.Entries)}
-	if s.Problem != "" && !s.Read.IsZero() {
-		st.Problems = append(st.Problems, s.Problem)
-	}
-	st.Problems = append(st.Problems, s.Ignored...)
-	for _, name := range slices.Sorted(maps.Keys(s.Entries)) {
-		st.Problems = append(st.Problems, s.Entries[name].Problems...)
-	}
-	return st
-}
-
 // resync looks at everything again now and then: events are hints, and any of
 // them may be lost (invariant 14).
 func (c *Core) resync(now time.Time) []Effect {
@@ -324,20 +312,6 @@ func (c *Core) incarnations(name string, incs []observe.Incarnation) {
 	}
 	c.obs.Tree.Incarnations = m
 }
-
-// Status is the whole state as of the last Step.
-func (c *Core) Status(now time.Time) status.Host {
-	h := status.Host{
-		Host: c.set.Host, HostID: c.set.Policy.HostID, Version: c.set.Version, Time: now,
-		Libvirt: c.set.URI, Tree: c.obs.Tree.Root,
-		Conditions: c.last.Host, Images: c.last.Images, Proxies: c.last.Proxies, Foreign: c.last.Foreign,
-	}
-	h.Sources = c.sources
-	return h
-}
-
-// Planned is what the last Step's planning decided, for a dry run.
-func (c *Core) Planned() plan.Result { return c.last }
 
 // uuid is a memo of domxml.DomainUUID, which two hashes a call make too slow
 // for every pass over all proxies.

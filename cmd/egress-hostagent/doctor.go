@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,11 +25,7 @@ behind. Run it as the agent's user to see what the agent sees:
 Exit code 1 when a check failed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(o)
-			if err != nil {
-				return err
-			}
-			w, err := wire(cfg, slog.New(slog.DiscardHandler))
+			cfg, w, err := quietly(o)
 			if err != nil {
 				return err
 			}

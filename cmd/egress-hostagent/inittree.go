@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"syscall"
 
@@ -21,7 +20,7 @@ agent's user:
     sudo -u egress-hostagent egress-hostagent init-tree`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(o)
+			cfg, w, err := quietly(o)
 			if err != nil {
 				return err
 			}
@@ -33,10 +32,6 @@ agent's user:
 				return fmt.Errorf("%s belongs to uid %d: run this as that user", cfg.Tree, sys.Uid)
 			}
 			syscall.Umask(0o007)
-			w, err := wire(cfg, slog.New(slog.DiscardHandler))
-			if err != nil {
-				return err
-			}
 			if err := w.tree.InitMarker(); err != nil {
 				return err
 			}

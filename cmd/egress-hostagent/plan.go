@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,11 +28,7 @@ action's successor is planned from what is seen after it, so a new proxy shows
 its first step only.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(o)
-			if err != nil {
-				return err
-			}
-			w, err := wire(cfg, slog.New(slog.DiscardHandler))
+			cfg, w, err := quietly(o)
 			if err != nil {
 				return err
 			}

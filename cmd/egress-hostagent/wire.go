@@ -109,6 +109,16 @@ func wire(cfg config.Config, log *slog.Logger) (wired, error) {
 	return w, nil
 }
 
+// quietly wires parts for a command that looks and prints, and logs nothing.
+func quietly(o *options) (config.Config, wired, error) {
+	cfg, err := loadConfig(o)
+	if err != nil {
+		return cfg, wired{}, err
+	}
+	w, err := wire(cfg, slog.New(slog.DiscardHandler))
+	return cfg, w, err
+}
+
 func policy(cfg config.Config, hostID string) plan.Policy {
 	return plan.Policy{
 		HostID:         hostID,
