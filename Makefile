@@ -5,10 +5,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 LANES   := go run ./testdata/lab/lanes
 FUZZTIME ?= 30s
 
-.PHONY: help build setup check test test-unit test-sim test-driver test-libvirtd test-guest bench demo fuzz clean
+.PHONY: help build setup check test test-unit test-sim test-driver test-libvirtd test-guest soak bench demo fuzz clean test-web test-package bench-fleet packages
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 build: ## the release binary, build/egress-hostagent: needs only libc, finds libvirt at run time
 	go build -tags libvirt_dlopen -trimpath -ldflags "$(LDFLAGS)" -o build/egress-hostagent ./cmd/egress-hostagent
@@ -41,6 +41,12 @@ test-guest: ## a real guest on a private libvirtd (as root)
 test: ## all lanes, with a summary; REQUIRE_ALL=1 makes a lane that is left out a failure
 	@if [ "$$(id -u)" = 0 ]; then testdata/lab/setup.sh; fi
 	@$(LANES)
+
+soak: ## the simulation for SIM_TIME, by default half an hour
+	@SIM_TIME=$${SIM_TIME:-30m} $(LANES) test-sim
+
+test-web test-package bench-fleet packages: ## not there yet
+	@echo "make $@: not there yet" >&2; exit 1
 
 bench: ## benchmarks as ratios against the bare work
 	@testdata/lab/bench.sh

@@ -76,7 +76,7 @@ func lanes() []lane {
 			command("shell scripts parse", false, nil, "sh", "-c", "for f in testdata/lab/*.sh .ci/run; do bash -n $f || exit 1; done"),
 		}},
 		{"test-unit", nil, []step{goTest(false, with("-race", "-timeout=5m")...)}},
-		{"test-sim", nil, []step{goTest(false, "-timeout=5m", "-run=^TestSim", "./hostagent", "-args", "-sim.time="+simTime())}},
+		{"test-sim", nil, []step{goTest(false, "-timeout=24h", "-run=^TestSim", "./hostagent", "-args", "-sim.time="+simTime())}},
 		{"test-driver", []need{libvirtHeaders, tool("qemu-img", "qemu-utils")}, []step{
 			goTest(false, "-race", "-timeout=5m", virt, daemon),
 		}},
