@@ -94,6 +94,10 @@ func (e *Executor) fetch(ctx context.Context, a plan.Action) error {
 			e.Progress(a.Image.SHA256, done, total)
 		}
 	})
+	var wrong *image.DigestError
+	if errors.As(err, &wrong) {
+		return &observe.Error{Op: "fetch image", Object: a.Image.Key, Class: observe.Permanent, Err: err}
+	}
 	return err
 }
 

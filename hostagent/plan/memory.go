@@ -74,6 +74,8 @@ type Retry struct {
 const (
 	backoffMin = time.Second
 	backoffMax = 5 * time.Minute
+	// refetch is the wait after an image turned out to be the wrong one.
+	refetch = time.Hour
 	// steadyRun is how long a domain must run for its start to count as good.
 	steadyRun = 10 * time.Minute
 )
@@ -118,7 +120,11 @@ func (m Memory) Done(a Action, err error, now time.Time) Memory {
 		if m.Images == nil {
 			m.Images = map[string]Retry{}
 		}
-		m.Images[a.Image.SHA256] = m.Images[a.Image.SHA256].next(a.Kind, err, spec.Hash{}, a.Image.SHA256, now)
+		r := m.Images[a.Image.SHA256].next(a.Kind, err, spec.Hash{}, a.Image.SHA256, now)
+		if r.Class == observe.Permanent { // a whole download that came to nothing
+			r.Next = now.Add(refetch)
+		}
+		m.Images[a.Image.SHA256] = r
 	case a.Name != "":
 		if m.Proxies == nil {
 			m.Proxies = map[string]Proxy{}

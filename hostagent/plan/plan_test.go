@@ -556,6 +556,19 @@ func TestPermanentErrorWaitsForAnotherSpec(t *testing.T) {
 	w.wantKinds(w.make(), Prepare)
 }
 
+func TestAWrongImageIsNotFetchedAgainAtOnce(t *testing.T) {
+	w := newWorld(t)
+	delete(w.Observed.Tree.Bases, digest)
+	r := w.make()
+	w.wantKinds(r, FetchImage)
+	wrong := &observe.Error{Op: "fetch image", Class: observe.Permanent, Err: errors.New("sha256 is not what was asked for")}
+	w.Memory = r.Memory.Done(r.Actions[0], wrong, w.Now)
+	w.Now = w.Now.Add(refetch - time.Second)
+	w.wantKinds(w.make())
+	w.Now = w.Now.Add(2 * time.Second)
+	w.wantKinds(w.make(), FetchImage)
+}
+
 func TestMakeLeavesItsArgumentsAlone(t *testing.T) {
 	w := settledWorld(t)
 	w.list(2, t0, w.spec("q"), w.spec("r")) // p is missed, q and r are new
