@@ -122,8 +122,13 @@ func New(p Parts) *Agent {
 	return a
 }
 
-// Status implements the control API's backend.
-func (a *Agent) Status() status.Host { return *a.shown.Load() }
+// Status implements the control API's backend: what the last pass found, as of
+// now.
+func (a *Agent) Status() status.Host {
+	h := *a.shown.Load()
+	h.Time = a.p.Now()
+	return h
+}
 
 func (a *Agent) publish() {
 	h := a.core.Status(a.p.Now())

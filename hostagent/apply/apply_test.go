@@ -204,6 +204,19 @@ func TestI08_ALostSeedIsMadeAgainTheSame(t *testing.T) {
 	})
 }
 
+func TestSeedErrorsHaveTheirClass(t *testing.T) {
+	b := newBench(t)
+	a := b.action(plan.Prepare)
+	a.Spec.UserData = make([]byte, seed.MaxUserData+1)
+	if err := b.Run(t.Context(), a); observe.ClassOf(err) != observe.Permanent {
+		t.Errorf("too much user-data: %v is %s", err, observe.ClassOf(err))
+	}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
+	if err := b.Run(t.Context(), b.action(plan.Prepare)); err == nil || observe.ClassOf(err) != observe.Transient {
+		t.Errorf("no staging directory: %v is %s", err, observe.ClassOf(err))
+	}
+}
+
 // TestPrepareCutOff: whatever point preparing is cut off at, what is left is
 // known to be ours and no incarnation looks complete that is not.
 func TestPrepareCutOff(t *testing.T) {

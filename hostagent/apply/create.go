@@ -19,7 +19,7 @@ func (e *Executor) prepare(ctx context.Context, a plan.Action) error {
 	in := a.Spec.SeedInput(instance)
 	img, err := seed.Build(in)
 	if err != nil {
-		return &observe.Error{Op: "build seed of", Object: a.Name, Class: observe.Permanent, Err: err}
+		return seedError(a.Name, err)
 	}
 	rec := observe.Record{
 		Version: observe.RecordVersion,
@@ -34,6 +34,17 @@ func (e *Executor) prepare(ctx context.Context, a plan.Action) error {
 		return err
 	}
 	return e.Tree.CreateOverlay(ctx, a.Name, instance, *a.Base, a.Spec.Disk)
+}
+
+// seedError classes what seed.Build says: an input that can not be seeded waits
+// for another spec; a staging directory that is full, say, for better times.
+func seedError(name string, err error) error {
+	class := observe.Transient
+	var input *seed.InputError
+	if errors.As(err, &input) {
+		class = observe.Permanent
+	}
+	return &observe.Error{Op: "build seed of", Object: name, Class: class, Err: err}
 }
 
 // define defines the domain on its incarnation, keeping what others wrote

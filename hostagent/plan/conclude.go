@@ -153,6 +153,9 @@ func sourceWord(s observe.AddressSource) string {
 func (p *planner) reachableCondition(s *subject) status.Condition {
 	c := status.Condition{Type: status.Reachable, Status: status.Unknown, Reason: "NotProbed"}
 	pr, probed := p.Observed.Probes[s.name]
+	if old := pr.At.Add(p.Policy.ProbeStale + time.Millisecond); probed && p.Now.Before(old) {
+		p.wake(old) // yesterday's success is never shown as today's
+	}
 	t, ok := s.target()
 	switch {
 	case !s.running() || !ok:
