@@ -20,10 +20,11 @@ func (p *planner) settleConflicts(subjects []*subject) {
 	}
 	holder := map[netip.Addr]claimant{}
 	for _, s := range subjects {
-		if s.dom == nil || s.off() {
+		seen := p.Observed.Sightings[s.name]
+		if s.dom == nil || s.off() || len(seen) == 0 {
 			continue
 		}
-		s.addresses, s.rejected = observe.Filter(p.Observed.Sightings[s.name], p.nics(s), p.Policy.AllowedCIDRs, p.Observed.HostAddrs)
+		s.addresses, s.rejected = observe.Filter(seen, p.nics(s), p.Policy.AllowedCIDRs, p.Observed.HostAddrs)
 		for i, a := range s.addresses {
 			s.addresses[i].Stale = p.Now.Sub(a.Seen) > p.Policy.AddressStale
 			h, taken := holder[a.Addr]
