@@ -63,7 +63,10 @@ func (p *Place) Prepare(bin string, s Setting) (*Agent, error) {
 	return a, os.WriteFile(filepath.Join(p.Home, "config.toml"), []byte(text), 0o644)
 }
 
-const configText = `[libvirt]
+const configText = `[host]
+id = "lab"
+
+[libvirt]
 uri = %[1]q
 acceleration = %[2]q
 
