@@ -109,7 +109,7 @@ mask_units() {
 # Drivers that udev would find by the kind of processor. Their self tests take an emulated one ten seconds.
 blacklist_drivers() {
 	for driver in kvm_amd kvm_intel aesni_intel ghash_clmulni_intel crc32_pclmul crct10dif_pclmul sha512_ssse3 \
-		polyval_clmulni powernow_k8 acpi_cpufreq intel_rapl_msr intel_rapl_common psmouse evdev pcspkr; do
+		polyval_clmulni powernow_k8 acpi_cpufreq intel_rapl_msr intel_rapl_common psmouse pcspkr; do
 		echo "blacklist $driver"
 	done >"$tree/etc/modprobe.d/lab.conf"
 }
