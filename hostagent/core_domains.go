@@ -268,6 +268,7 @@ func (c *Core) forget() {
 		return !there && !asked[uuid]
 	}
 	maps.DeleteFunc(c.claims, func(uuid string, _ cachedClaim) bool { return gone(uuid) })
+	maps.DeleteFunc(c.uuids, func(_, uuid string) bool { return gone(uuid) })
 	maps.DeleteFunc(c.absent, func(uuid string, _ bool) bool { return gone(uuid) })
 	maps.DeleteFunc(c.obs.Unsure, func(uuid, _ string) bool { return gone(uuid) })
 	maps.DeleteFunc(c.looks, func(uuid string, l *look) bool { return gone(uuid) && !l.under })

@@ -83,7 +83,6 @@ func TestALateScanIsMadeAgain(t *testing.T) {
 	}
 	f.queue = nil
 	f.agent.core.obs.Busy = map[string]plan.Kind{}
-	_ = stale
 	f.step(TreeScanned{stale})
 	for _, e := range f.queue {
 		if a, ok := e.(RunAction); ok && a.Action.Kind == plan.Prepare {

@@ -30,7 +30,6 @@ type Setting struct {
 type Agent struct {
 	Place *Place
 	Bin   string // as the agent sees it
-	Log   *os.File
 
 	cmd    *exec.Cmd
 	client *control.Client
@@ -105,7 +104,7 @@ func (a *Agent) Start() error {
 	if err != nil {
 		return err
 	}
-	a.Log = log
+	defer log.Close() // the process has its own
 	a.cmd = a.Place.Command(context.Background(), true, a.Bin, "--config", filepath.Join(a.Place.Inside, "config.toml"), "run", "--verbose")
 	a.cmd.Stdout, a.cmd.Stderr = log, log
 	if err := a.cmd.Start(); err != nil {
