@@ -256,6 +256,47 @@ func TestI15_StalledServerIsGivenUp(t *testing.T) {
 	}
 }
 
+// roundTrip is a transport that is one function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// lateBody ends when its request is cancelled.
+type lateBody struct{ ctx context.Context }
+
+func (b lateBody) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, io.EOF }
+func (b lateBody) Close() error             { return nil }
+
+// A handler that returns because its client went away ends the answer in good
+// order, and that end can arrive before the connection is closed.
+func TestI15_AnEndBroughtAboutByTheStallIsNoEnd(t *testing.T) {
+	t.Parallel()
+	answer := func(body io.ReadCloser) *http.Response {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, ContentLength: -1}
+	}
+	tests := map[string]roundTrip{
+		"header": func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return answer(http.NoBody), nil
+		},
+		"body": func(r *http.Request) (*http.Response, error) {
+			return answer(lateBody{r.Context()}), nil
+		},
+	}
+	for name, base := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := New(Options{Retries: -1, Stall: 10 * time.Millisecond})
+			c.rt.(*stallTransport).base = base
+			err := c.Fetch(t.Context(), "https://mirror.example/x", &sink{}, 1<<20, nil)
+			if !errors.Is(err, ErrStalled) {
+				t.Errorf("Fetch = %v, want ErrStalled", err)
+			}
+		})
+	}
+}
+
 func TestFetchStalledError(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

@@ -34,7 +34,12 @@ func (s *stallTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(s.limit, func() { cancel(ErrStalled) })
 	resp, err := s.base.RoundTrip(req.WithContext(ctx))
-	timer.Stop()
+	if !timer.Stop() && err == nil {
+		// A server that ends its answer because the client went away can win
+		// against the cancellation: what it sends then is no answer.
+		resp.Body.Close()
+		err = ErrStalled
+	}
 	if err != nil {
 		cancel(nil)
 		return nil, stalled(ctx, err)
@@ -73,12 +78,16 @@ func (b *stallBody) Read(p []byte) (int, error) {
 	start := b.s.now()
 	b.timer.Reset(b.s.limit - b.spent)
 	n, err := b.ReadCloser.Read(p)
-	b.timer.Stop()
+	late := !b.timer.Stop()
 	b.spent += b.s.now().Sub(start)
 	if b.got += n; b.got >= minProgress {
 		b.got, b.spent = 0, 0
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err == nil:
+	case late: // an end that the cancellation brought about is none
+		err = ErrStalled
+	case !errors.Is(err, io.EOF):
 		err = stalled(b.ctx, err)
 	}
 	return n, err
