@@ -11,6 +11,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,8 @@ type Hypervisor interface {
 	Run(ctx context.Context) error
 	// Events gives hints; each one only says where to look again.
 	Events() <-chan observe.Event
+	// Stats tells how the link is doing, without a call.
+	Stats() observe.LinkStats
 	ListDomains(ctx context.Context) ([]observe.RawDomain, error)
 	Claims(ctx context.Context, uuid string, src observe.AddressSource) ([]observe.Claim, error)
 	NetworkPrefixes(ctx context.Context, network string) ([]netip.Prefix, error)
@@ -127,7 +130,16 @@ func New(p Parts) *Agent {
 func (a *Agent) Status() status.Host {
 	h := *a.shown.Load()
 	h.Time = a.p.Now()
+	h.Link = link(a.p.Hypervisor.Stats())
+	h.Goroutines = runtime.NumGoroutine()
 	return h
+}
+
+func link(s observe.LinkStats) status.Link {
+	return status.Link{
+		Connected: s.Connected, Connections: s.Open, StuckCalls: s.Stuck, Connects: s.Connects,
+		Replaced: s.Replaced, Leaked: s.Leaked, Handles: s.Handles,
+	}
 }
 
 func (a *Agent) publish() {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -71,7 +72,9 @@ func run(ctx context.Context, o *options, verbose bool) error {
 	health.notify(daemon.SdNotifyReady)
 	serve(ctx, ln, agent, log)
 	health.notify(daemon.SdNotifyStopping)
-	log.Info("stopped; the VMs run on")
+	left := w.conn.Stats()
+	log.Info("stopped; the VMs run on", "goroutines", runtime.NumGoroutine(),
+		"connections", left.Open, "stuck_calls", left.Stuck, "handles", left.Handles, "leaked", left.Leaked)
 	return nil
 }
 

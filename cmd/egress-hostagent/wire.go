@@ -81,7 +81,10 @@ func wire(cfg config.Config, log *slog.Logger) (wired, error) {
 		return wired{}, err
 	}
 	w := wired{
-		conn: virt.New(virt.Options{URI: cfg.Libvirt.URI, Namespace: domxml.Namespace, Log: log}),
+		conn: virt.New(virt.Options{
+			URI: cfg.Libvirt.URI, Namespace: domxml.Namespace, Log: log,
+			CallTimeout: cfg.Libvirt.CallTimeout, Keepalive: cfg.Libvirt.Keepalive, AgentTimeout: cfg.Libvirt.AgentTimeout,
+		}),
 		tree: image.New(cfg.Tree, id),
 		dir:  source.NewDir(cfg.Specs.Dir, decoder(cfg), source.WithLogger(log)),
 	}

@@ -48,6 +48,14 @@ const (
 type Libvirt struct {
 	URI          string // of this host's hypervisor
 	Acceleration string // KVM or TCG
+	// CallTimeout is how long one call is waited for. The call itself can not
+	// be cancelled: it keeps one of a few slots until libvirt answers.
+	CallTimeout time.Duration
+	// Keepalive is the pause between two signs of life that libvirt is asked
+	// for, in whole seconds. After four of them without one the link is given up.
+	Keepalive time.Duration
+	// AgentTimeout is how long libvirt waits for a guest agent, in whole seconds.
+	AgentTimeout time.Duration
 }
 
 // Specs is the watched directory with one file a proxy.
@@ -79,12 +87,18 @@ type Probe struct {
 type Limits struct {
 	Actions int           // actions at work at once
 	Resync  time.Duration // how often everything is looked at without any event
+	// DiskReserve is the free space of the image tree below which a domain that
+	// ran out of space stays paused.
+	DiskReserve spec.Size
 }
 
 // Default gives the configuration of an empty file.
 func Default() Config {
 	return Config{
-		Libvirt: Libvirt{URI: "qemu:///system", Acceleration: KVM},
+		Libvirt: Libvirt{
+			URI: "qemu:///system", Acceleration: KVM,
+			CallTimeout: 30 * time.Second, Keepalive: 5 * time.Second, AgentTimeout: 5 * time.Second,
+		},
 		Specs:   Specs{Dir: "/etc/egress-hostagent/proxies.d"},
 		Tree:    "/var/lib/libvirt/images/egress",
 		State:   "/var/lib/egress-hostagent",
@@ -95,6 +109,6 @@ func Default() Config {
 		},
 		Policy: Policy{DeletionDelay: 30 * time.Second, ShutdownGrace: 60 * time.Second},
 		Probe:  Probe{Enabled: true, Interval: 30 * time.Second, Timeout: 5 * time.Second},
-		Limits: Limits{Actions: 2, Resync: 60 * time.Second},
+		Limits: Limits{Actions: 2, Resync: 60 * time.Second, DiskReserve: 1 << 30},
 	}
 }

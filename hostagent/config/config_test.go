@@ -24,9 +24,12 @@ func TestLoadFull(t *testing.T) {
 	t.Parallel()
 	const path = "testdata/full.toml"
 	want := config.Config{
-		Path:    path,
-		Host:    config.Host{ID: "host-7", Name: "kvm7.example.test"},
-		Libvirt: config.Libvirt{URI: "test:///default", Acceleration: config.TCG},
+		Path: path,
+		Host: config.Host{ID: "host-7", Name: "kvm7.example.test"},
+		Libvirt: config.Libvirt{
+			URI: "test:///default", Acceleration: config.TCG,
+			CallTimeout: time.Minute, Keepalive: 10 * time.Second, AgentTimeout: 3 * time.Second,
+		},
 		Specs:   config.Specs{Dir: "/srv/proxies.d"},
 		Tree:    "/srv/images/egress",
 		State:   "/srv/state",
@@ -47,7 +50,7 @@ func TestLoadFull(t *testing.T) {
 			DeletionDelay: time.Minute, ShutdownGrace: 90 * time.Second,
 		},
 		Probe:  config.Probe{Enabled: false, Interval: 10 * time.Second, Timeout: 500 * time.Millisecond},
-		Limits: config.Limits{Actions: 4, Resync: 5 * time.Minute},
+		Limits: config.Limits{Actions: 4, Resync: 5 * time.Minute, DiskReserve: 2 * spec.GiB},
 	}
 	got, err := config.Load(path)
 	if err != nil {

@@ -35,6 +35,9 @@ func (c *Config) decode(root *doc.Table) {
 	t = root.Table("libvirt")
 	set(&c.Libvirt.URI)(doc.Text(t, "uri", libvirtURI))
 	set(&c.Libvirt.Acceleration)(doc.Text(t, "acceleration", oneOf(KVM, TCG)))
+	set(&c.Libvirt.CallTimeout)(t.Duration("call_timeout", time.Second, 10*time.Minute))
+	set(&c.Libvirt.Keepalive)(doc.Text(t, "keepalive", wholeSeconds))
+	set(&c.Libvirt.AgentTimeout)(doc.Text(t, "agent_timeout", wholeSeconds))
 
 	set(&c.Specs.Dir)(doc.Text(root.Table("specs"), "dir", directory))
 	set(&c.Tree)(doc.Text(root.Table("tree"), "root", directory))
@@ -58,6 +61,7 @@ func (c *Config) decode(root *doc.Table) {
 	actions, ok := t.Int("actions", 1, maxActions)
 	set(&c.Limits.Actions)(int(actions), ok)
 	set(&c.Limits.Resync)(t.Duration("resync", time.Second, time.Hour))
+	set(&c.Limits.DiskReserve)(doc.Text(t, "disk_reserve", reserve))
 }
 
 // Bounds of lists and numbers.

@@ -24,7 +24,7 @@ func TestProblems(t *testing.T) {
 			`c:1:2: hosts: unknown key; did you mean "host"?`,
 			`c:3:1: libvirt.URI: unknown key; did you mean "uri"?`,
 			`c:5:1: limits.action: unknown key; did you mean "actions"?`,
-			`c:6:1: limits.memory: unknown key; allowed: actions, resync`,
+			`c:6:1: limits.memory: unknown key; allowed: actions, disk_reserve, resync`,
 			`c:10:1: images.a.url: unknown key; allowed: format, sha256, source`}},
 		{"wrong types", "[libvirt]\nuri = 1\n[probe]\nenabled = 'yes'\ninterval = 30\n[limits]\nactions = 2.0\n[policy]\nallowed_cidrs = '192.0.2.0/24'\n[machine_types]\nsmall = 1\n[state]\ndir = true", []string{
 			`c:2:1: libvirt.uri: is an integer; want a string`,
@@ -37,6 +37,11 @@ func TestProblems(t *testing.T) {
 		{"libvirt", "[libvirt]\nuri = 'qemu+ssh://root@other/system'\nacceleration = 'hvf'", []string{
 			`c:2:1: libvirt.uri: names another host, where the disks that the agent makes here are not; want one of this host, such as "qemu:///system"`,
 			`c:3:1: libvirt.acceleration: "hvf" is not known; want one of: kvm, tcg`}},
+		{"waits for libvirt", "[libvirt]\ncall_timeout = '0s'\nkeepalive = '1500ms'\nagent_timeout = 'soon'\n[limits]\ndisk_reserve = '1KiB'", []string{
+			`c:2:1: libvirt.call_timeout: "0s" is not a duration that is allowed; want a number with its unit, from "1s" to "10m0s"`,
+			`c:3:1: libvirt.keepalive: 1.5s is not possible; want whole seconds from "1s" to "60s"`,
+			`c:4:1: libvirt.agent_timeout: "soon" is no duration; want whole seconds from "1s" to "60s"`,
+			`c:6:1: limits.disk_reserve: 1KiB is out of bounds; want 1MiB to 1TiB`}},
 		{"paths", "[specs]\ndir = 'proxies.d'\n[tree]\nroot = '/'\n[state]\ndir = '/var/lib/../lib/x'\n[control]\nsocket = '/" + strings.Repeat("s", 107) + "'", []string{
 			`c:2:1: specs.dir: "proxies.d" is not an absolute path; it would mean another file in each working directory`,
 			`c:4:1: tree.root: "/" is the root directory; want one of the agent's own`,

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
@@ -76,6 +77,33 @@ func libvirtURI(text string) (string, error) {
 		return "", fmt.Errorf("%q is no local hypervisor; %s", clip(text), allowed)
 	}
 	return text, nil
+}
+
+// wholeSeconds reads a duration that libvirt takes in seconds.
+func wholeSeconds(text string) (time.Duration, error) {
+	const allowed = `want whole seconds from "1s" to "60s"`
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is no duration; %s", clip(text), allowed)
+	case d < time.Second || d > time.Minute || d%time.Second != 0:
+		return 0, fmt.Errorf("%s is not possible; %s", d, allowed)
+	}
+	return d, nil
+}
+
+// Bounds of [limits] disk_reserve.
+const (
+	minReserve spec.Size = 1 << 20
+	maxReserve spec.Size = 1 << 40
+)
+
+func reserve(text string) (spec.Size, error) {
+	size, err := spec.ParseSize(text)
+	if err == nil && (size < minReserve || size > maxReserve) {
+		err = fmt.Errorf("%s is out of bounds; want %s to %s", size, minReserve, maxReserve)
+	}
+	return size, err
 }
 
 // cidr checks a network in its one form: no bits set beyond the prefix.

@@ -121,6 +121,19 @@ type Host struct {
 	Images     []Image     `json:"images,omitempty"`
 	Proxies    []Proxy     `json:"proxies"` // by name
 	Foreign    int         `json:"foreign_domains"`
+	Link       Link        `json:"link"`
+	Goroutines int         `json:"goroutines"`
+}
+
+// Link is how the agent's link to libvirt is doing, in numbers.
+type Link struct {
+	Connected   bool   `json:"connected"`
+	Connections int    `json:"connections"` // open, those that wait for a stuck call included
+	StuckCalls  int    `json:"stuck_calls"` // calls nobody waits for any more that libvirt has not answered
+	Connects    uint64 `json:"connects"`    // times the link came up
+	Replaced    uint64 `json:"replaced"`    // connections replaced because none of their calls came back
+	Leaked      uint64 `json:"leaked"`      // connections closed with references left: a bug
+	Handles     int64  `json:"handles"`     // libvirt objects held now
 }
 
 // Image is a base image's state.

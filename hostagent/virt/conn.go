@@ -60,6 +60,7 @@ func (c *Conn) Stats() Stats {
 		Stuck:     int(c.stuck.Load()),
 		Connects:  c.connects.Load(),
 		Leaked:    c.leaked.Load(),
+		Handles:   c.handles.Load(),
 	}
 }
 

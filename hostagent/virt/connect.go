@@ -10,11 +10,9 @@ import (
 	"libvirt.org/go/libvirt"
 )
 
-// Keepalive: the link is given up after about (count+1) times interval.
-const (
-	keepaliveInterval = 5 // seconds
-	keepaliveCount    = 3
-)
+// keepaliveCount is how many keepalives may stay unanswered: the link is given
+// up after about (count+1) intervals.
+const keepaliveCount = 3
 
 // attempt is one try to open a session.
 type attempt struct {
@@ -95,7 +93,8 @@ func (c *Conn) dial(s *session) (*link, error) {
 	}
 	k := c.adopt(conn, s.report)
 	// Drivers without a daemon have no keepalive, daemons may be built without.
-	if err := conn.SetKeepAlive(keepaliveInterval, keepaliveCount); err != nil && !lacksKeepAlive(err) {
+	interval := max(int(c.opt.Keepalive/time.Second), 1)
+	if err := conn.SetKeepAlive(interval, keepaliveCount); err != nil && !lacksKeepAlive(err) {
 		k.retire()
 		return nil, w.wrap(err, false)
 	}

@@ -13,6 +13,9 @@ type Options struct {
 
 	CallTimeout  time.Duration // how long a caller waits for one call; default 30 s
 	AgentTimeout time.Duration // how long libvirt waits for a guest agent, in whole seconds; default 5 s
+	// Keepalive is the interval of keepalives, in whole seconds; the link is
+	// given up after about four of them. Default 5 s.
+	Keepalive time.Duration
 	// ReconnectMin and ReconnectMax bound the pause between attempts to
 	// connect; it doubles with each failure. Default 250 ms and 5 s.
 	ReconnectMin, ReconnectMax time.Duration
@@ -28,6 +31,7 @@ func (o Options) withDefaults() Options {
 	}{
 		{&o.CallTimeout, 30 * time.Second},
 		{&o.AgentTimeout, 5 * time.Second},
+		{&o.Keepalive, 5 * time.Second},
 		{&o.ReconnectMin, 250 * time.Millisecond},
 		{&o.ReconnectMax, 5 * time.Second},
 	} {
