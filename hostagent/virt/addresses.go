@@ -25,15 +25,15 @@ const (
 // 64 interfaces or 256 addresses the rest is dropped.
 func (c *Conn) Claims(ctx context.Context, uuid string, src observe.AddressSource) ([]observe.Claim, error) {
 	w := what{opClaims, uuid}
-	l := reads
+	of := reads
 	if src == observe.FromAgent {
-		l = agents
+		of = agents
 	}
 	from, ok := sources(src)
 	if !ok {
 		return nil, w.fail(observe.Permanent, fmt.Errorf("no such source of addresses: %q", src))
 	}
-	return onDomain(ctx, c, l, w, func(_ context.Context, k *link, d *libvirt.Domain) ([]observe.Claim, error) {
+	return onDomain(ctx, c, of, w, func(_ context.Context, k *link, d *libvirt.Domain) ([]observe.Claim, error) {
 		if src == observe.FromAgent {
 			if err := c.boundAgent(k, d, uuid); err != nil {
 				return nil, err

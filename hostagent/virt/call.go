@@ -2,6 +2,7 @@ package virt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -10,17 +11,30 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 )
 
-// do runs f on a connection of lane l and waits for it until ctx ends, at most
-// CallTimeout. When the wait ends first, f goes on and keeps its slot until
-// libvirt returns: what f would have changed may yet happen. Between libvirt
-// calls f looks at the context it gets.
-func do[T any](ctx context.Context, c *Conn, l lane, w what, f func(context.Context, *link) (T, error)) (T, error) {
+// errRetired is a call that came when its session was over.
+var errRetired = errors.New("the link was lost")
+
+// do runs f on a connection for calls of that kind and waits for it until ctx
+// ends, at most CallTimeout. When the wait ends first, f goes on and keeps its
+// slot until libvirt returns: what f would have changed may yet happen. Between
+// libvirt calls f looks at the context it gets.
+func do[T any](ctx context.Context, c *Conn, of kind, w what, f func(context.Context, *link) (T, error)) (T, error) {
 	var zero T
 	ctx, cancel := context.WithTimeout(ctx, c.opt.CallTimeout)
 	defer cancel()
-	k, release, err := c.slot(ctx, l, w)
+	// A context that is over starts nothing, whatever select would pick.
+	if err := ctx.Err(); err != nil {
+		return zero, w.fail(observe.Transient, err)
+	}
+	s := c.session.Load()
+	if s == nil {
+		return zero, c.disconnected(w)
+	}
+	l := s.lanes[of]
+	ch, err := l.take(ctx, s)
 	if err != nil {
-		return zero, err
+		c.replace(s, l)
+		return zero, c.refusal(w, err)
 	}
 	type outcome struct {
 		value T
@@ -29,25 +43,38 @@ func do[T any](ctx context.Context, c *Conn, l lane, w what, f func(context.Cont
 	back := make(chan outcome, 1)
 	var fate fate
 	go func() {
-		value, err := f(ctx, k)
-		back <- outcome{value, k.fail(w, err)}
+		value, err := f(ctx, ch.link)
+		back <- outcome{value, ch.link.fail(w, err)}
 		if !fate.settle() {
-			c.stuck.Add(-1)
+			c.unstick(ch)
 		}
-		release()
+		ch.link.leave()
+		<-ch.slots
 	}()
 	select {
 	case o := <-back:
 		return o.value, o.err
 	case <-ctx.Done():
 	}
-	c.stuck.Add(1)
+	c.stick(ch)
 	if !fate.settle() { // it came back after all
-		c.stuck.Add(-1)
+		c.unstick(ch)
 		o := <-back
 		return o.value, o.err
 	}
+	c.replace(s, l)
 	return zero, w.fail(observe.Transient, fmt.Errorf("no answer from libvirt: %w", ctx.Err()))
+}
+
+// stick counts a call whose caller goes away.
+func (c *Conn) stick(ch *channel) {
+	c.stuck.Add(1)
+	ch.stuck.Add(1)
+}
+
+func (c *Conn) unstick(ch *channel) {
+	c.stuck.Add(-1)
+	ch.stuck.Add(-1)
 }
 
 // fate is decided by whoever settles it first: the call that came back or the
@@ -56,35 +83,9 @@ type fate struct{ settled atomic.Bool }
 
 func (f *fate) settle() bool { return f.settled.CompareAndSwap(false, true) }
 
-// slot waits for a free slot of lane l and enters its connection.
-func (c *Conn) slot(ctx context.Context, l lane, w what) (k *link, release func(), err error) {
-	s := c.session.Load()
-	if s == nil {
-		return nil, nil, c.disconnected(w)
-	}
-	slots := s.lanes[l].slots
-	k = s.lanes[l].link
-	// A context that is over starts nothing, whatever select would pick.
-	if err := ctx.Err(); err != nil {
-		return nil, nil, w.fail(observe.Transient, err)
-	}
-	select {
-	case slots <- struct{}{}:
-	case <-s.done:
-		return nil, nil, c.disconnected(w)
-	case <-ctx.Done():
-		return nil, nil, w.fail(observe.Transient, fmt.Errorf("all %d calls of this kind wait for libvirt: %w", cap(slots), ctx.Err()))
-	}
-	if !k.enter() {
-		<-slots
-		return nil, nil, c.disconnected(w)
-	}
-	return k, func() { k.leave(); <-slots }, nil
-}
-
 // onDomain runs f on the domain with that UUID, looked up for this call only.
-func onDomain[T any](ctx context.Context, c *Conn, l lane, w what, f func(context.Context, *link, *libvirt.Domain) (T, error)) (T, error) {
-	return do(ctx, c, l, w, func(ctx context.Context, k *link) (T, error) {
+func onDomain[T any](ctx context.Context, c *Conn, of kind, w what, f func(context.Context, *link, *libvirt.Domain) (T, error)) (T, error) {
+	return do(ctx, c, of, w, func(ctx context.Context, k *link) (T, error) {
 		d, err := k.conn.LookupDomainByUUIDString(w.object)
 		if err != nil {
 			var zero T

@@ -3,6 +3,7 @@ package virt
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,9 +11,12 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/virttest"
 )
 
+// slots are those of the connection in use for calls of that kind.
+func (f *fixture) slots(of kind) chan struct{} { return f.session.Load().lanes[of].now.Load().slots }
+
 // block occupies n slots of a lane with calls that do not return before
 // release, and whose callers gave up.
-func (f *fixture) block(l lane, n int) (release func()) {
+func (f *fixture) block(of kind, n int) (release func()) {
 	f.t.Helper()
 	before := f.Stats().Stuck
 	gate := make(chan struct{})
@@ -21,7 +25,7 @@ func (f *fixture) block(l lane, n int) (release func()) {
 		entered, gone := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(gone)
-			_, err := do(ctx, f.Conn, l, what{opList, "blocked"}, func(context.Context, *link) (none, error) {
+			_, err := do(ctx, f.Conn, of, what{opList, "blocked"}, func(context.Context, *link) (none, error) {
 				close(entered)
 				<-gate
 				return none{}, nil
@@ -52,7 +56,7 @@ func TestI15_AHungCallEndsAtItsDeadlineAndKeepsItsSlot(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || observe.ClassOf(err) != observe.Transient || errors.Is(err, observe.ErrNoDomain) {
 		t.Errorf("hung call: %v, class %s", err, observe.ClassOf(err))
 	}
-	slots := f.session.Load().lanes[writes].slots
+	slots := f.slots(writes)
 	if len(slots) != 1 || f.Stats().Stuck != 1 {
 		t.Errorf("%d slots taken, %+v; want 1 of each", len(slots), f.Stats())
 	}
@@ -64,15 +68,17 @@ func TestI15_HungCallsOfOneLaneDelayNoOther(t *testing.T) {
 	t.Parallel()
 	f := start(t, Options{URI: virttest.NodeURI(t, virttest.ForeignDomains()...)})
 	f.await(observe.Connected)
-	for l, slots := range laneSlots {
-		defer f.block(lane(l), slots-1)()
+	for of, slots := range kindSlots {
+		defer f.block(kind(of), slots-1)()
 	}
 	release := f.block(agents, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
 	uuid := virttest.ForeignDomains()[0].UUID
-	if _, err := f.Claims(ctx, uuid, observe.FromAgent); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("call without a slot: %v", err)
+	_, err := f.Claims(t.Context(), uuid, observe.FromAgent)
+	if observe.ClassOf(err) != observe.Transient || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("call without a slot that can not come: %v, class %s", err, observe.ClassOf(err))
+	}
+	if got := f.Stats().Degraded; !strings.Contains(got, "none of 3 guest-agent calls") {
+		t.Errorf("degraded: %q", got)
 	}
 	if f.Stats().Stuck != 4+4+3-2 {
 		t.Errorf("a call that got no slot counts as stuck: %+v", f.Stats())
@@ -101,7 +107,7 @@ func TestAConnectionIsNotClosedUnderACall(t *testing.T) {
 	if s := f.Stats(); s.Open != 2 || s.Connects != 2 || s.Stuck != 1 {
 		t.Errorf("with a call on the old connection: %+v", s)
 	}
-	if !old.links[0].alive() {
+	if !old.lanes[reads].now.Load().link.alive() {
 		t.Error("the old connection was closed under its call")
 	}
 	release()

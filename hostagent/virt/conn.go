@@ -30,17 +30,19 @@ type Conn struct {
 	dialing *attempt // under way; touched by Run only
 
 	mu    sync.Mutex
-	links map[*link]struct{} // not yet closed
+	links map[*link]struct{}         // not yet closed
+	dials map[chan struct{}]struct{} // under way; closed when they end
 
-	handles  atomic.Int64 // libvirt objects held and not yet freed
-	stuck    atomic.Int64
-	connects atomic.Uint64
-	leaked   atomic.Uint64
+	handles      atomic.Int64 // libvirt objects held and not yet freed
+	stuck        atomic.Int64
+	connects     atomic.Uint64
+	leaked       atomic.Uint64
+	replacements atomic.Uint64
 }
 
 // New makes a Conn. It does no I/O: Run connects.
 func New(opt Options) *Conn {
-	c := &Conn{opt: opt.withDefaults(), mail: newMailbox(), grace: closeGrace, links: map[*link]struct{}{}}
+	c := &Conn{opt: opt.withDefaults(), mail: newMailbox(), grace: closeGrace, links: map[*link]struct{}{}, dials: map[chan struct{}]struct{}{}}
 	c.setDown("not connected yet")
 	return c
 }
@@ -54,8 +56,11 @@ func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	open := len(c.links)
 	c.mu.Unlock()
+	s := c.session.Load()
 	return Stats{
-		Connected: c.session.Load() != nil,
+		Connected: s != nil,
+		Degraded:  s.degraded(),
+		Replaced:  c.replacements.Load(),
 		Open:      open,
 		Stuck:     int(c.stuck.Load()),
 		Connects:  c.connects.Load(),
@@ -145,11 +150,12 @@ func (c *Conn) setDown(reason string) { c.down.Store(&reason) }
 // call that never comes back keeps its connection open.
 func (c *Conn) awaitClosed(grace time.Duration) {
 	timeout := time.After(grace)
-	var pending []<-chan struct{}
-	if c.dialing != nil {
-		pending = append(pending, c.dialing.ended)
-	}
 	for {
+		// An attempt that ended just now may have opened some more.
+		pending := c.openLinks()
+		if len(pending) == 0 {
+			return
+		}
 		for _, ended := range pending {
 			select {
 			case <-ended:
@@ -159,20 +165,34 @@ func (c *Conn) awaitClosed(grace time.Duration) {
 				return
 			}
 		}
-		// An attempt that ended just now may have opened some more.
-		if pending = c.openLinks(); len(pending) == 0 {
-			return
-		}
 	}
 }
 
-// openLinks gives, for each connection not yet closed, what tells its closing.
+// noteDial counts a connection that is being made until ended is called.
+func (c *Conn) noteDial() (ended func()) {
+	done := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dials[done] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.dials, done)
+		close(done)
+	}
+}
+
+// openLinks gives, for each connection not yet closed or yet to come, what
+// tells its end.
 func (c *Conn) openLinks() []<-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var open []<-chan struct{}
 	for k := range c.links {
 		open = append(open, k.closed)
+	}
+	for done := range c.dials {
+		open = append(open, done)
 	}
 	return open
 }

@@ -15,10 +15,7 @@ import (
 const keepaliveCount = 3
 
 // attempt is one try to open a session.
-type attempt struct {
-	result chan opened
-	ended  chan struct{}
-}
+type attempt struct{ result chan opened }
 
 type opened struct {
 	session *session
@@ -31,8 +28,8 @@ type opened struct {
 // for the same attempt.
 func (c *Conn) connect(ctx context.Context) (*session, error) {
 	if c.dialing == nil {
-		c.dialing = &attempt{result: make(chan opened), ended: make(chan struct{})}
-		go c.attempt(ctx, c.dialing)
+		c.dialing = &attempt{result: make(chan opened)}
+		go c.attempt(ctx, c.dialing, c.noteDial())
 	}
 	timer := time.NewTimer(c.opt.CallTimeout)
 	defer timer.Stop()
@@ -47,8 +44,8 @@ func (c *Conn) connect(ctx context.Context) (*session, error) {
 	}
 }
 
-func (c *Conn) attempt(ctx context.Context, a *attempt) {
-	defer close(a.ended)
+func (c *Conn) attempt(ctx context.Context, a *attempt, ended func()) {
+	defer ended()
 	s, err := c.open()
 	select {
 	case a.result <- opened{s, err}:
@@ -62,22 +59,23 @@ func (c *Conn) attempt(ctx context.Context, a *attempt) {
 // open makes the connections of a session and registers its callbacks. What
 // cannot be had is an error: half a session is none.
 func (c *Conn) open() (*session, error) {
-	s := &session{lost: make(chan string, 1), done: make(chan struct{})}
-	for l, slots := range laneSlots {
-		s.lanes[l].slots = make(chan struct{}, slots)
-		if l > 0 && ownState(c.opt.URI) {
-			s.lanes[l].link = s.links[0]
-			continue
+	s := newSession()
+	for of, slots := range kindSlots {
+		l := &lane{kind: kind(of), shared: ownState(c.opt.URI)}
+		var k *link
+		if l.shared && of > 0 {
+			k = s.lanes[0].now.Load().link
+		} else {
+			var err error
+			if k, err = c.dial(s); err != nil {
+				s.retire()
+				return nil, err
+			}
 		}
-		k, err := c.dial(s)
-		if err != nil {
-			s.retire()
-			return nil, err
-		}
-		s.lanes[l].link = k
-		s.links = append(s.links, k)
+		l.now.Store(newChannel(k, slots))
+		s.lanes[of] = l
 	}
-	if err := c.subscribe(s.lanes[reads].link); err != nil {
+	if err := c.subscribe(s.lanes[reads].now.Load().link); err != nil {
 		s.retire()
 		return nil, err
 	}
@@ -91,7 +89,7 @@ func (c *Conn) dial(s *session) (*link, error) {
 	if err != nil {
 		return nil, w.wrap(err, false)
 	}
-	k := c.adopt(conn, s.report)
+	k := c.adopt(conn, s)
 	// Drivers without a daemon have no keepalive, daemons may be built without.
 	interval := max(int(c.opt.Keepalive/time.Second), 1)
 	if err := conn.SetKeepAlive(interval, keepaliveCount); err != nil && !lacksKeepAlive(err) {
@@ -99,7 +97,7 @@ func (c *Conn) dial(s *session) (*link, error) {
 		return nil, w.wrap(err, false)
 	}
 	err = conn.RegisterCloseCallback(func(_ *libvirt.Connect, reason libvirt.ConnectCloseReason) {
-		s.report(closeReason(reason))
+		k.report(closeReason(reason))
 	})
 	if err != nil && !errors.Is(err, libvirt.ERR_NO_SUPPORT) {
 		k.retire()
@@ -126,8 +124,9 @@ func closeReason(reason libvirt.ConnectCloseReason) string {
 }
 
 // ownState tells whether each connection to uri has a state of its own, so that
-// a session can have only one: libvirt's in-process test driver is like that.
+// a session can have only one: libvirt's in-process test driver is like that,
+// but for its default node, which all connections of the process share.
 func ownState(uri string) bool {
 	u, err := url.Parse(uri)
-	return err == nil && u.Scheme == "test"
+	return err == nil && u.Scheme == "test" && u.Path != "/default"
 }

@@ -97,7 +97,7 @@ func TestUndefineTakesSnapshotsAlongAndLearnsItsFlags(t *testing.T) {
 		t.Errorf("after undefine: %v", err)
 	}
 	// The test driver knows neither NVRAM nor checkpoints.
-	if got := f.session.Load().links[0].undefine.Load(); got != uint32(undefineAlways) {
+	if got := f.session.Load().lanes[reads].now.Load().link.undefine.Load(); got != uint32(undefineAlways) {
 		t.Errorf("flags learnt: %#x, want %#x", got, undefineAlways)
 	}
 }

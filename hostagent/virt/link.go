@@ -12,21 +12,21 @@ import (
 // is on it any more; closing a connection under a call is a use after free.
 type link struct {
 	conn      *libvirt.Connect
-	report    func(reason string) // says that the session is lost
-	callbacks []int               // event callbacks to deregister
-	undefine  atomic.Uint32       // undefine flags the driver takes; 0 until known
-	bounded   sync.Map            // UUID -> ID of the run whose agent timeout is set
+	session   *session
+	callbacks []int         // event callbacks to deregister
+	undefine  atomic.Uint32 // undefine flags the driver takes; 0 until known
+	bounded   sync.Map      // UUID -> ID of the run whose agent timeout is set
 	closed    chan struct{}
 	close     func()
 
 	mu      sync.Mutex
 	calls   int
-	retired bool
+	retired atomic.Bool // written under mu
 }
 
 // adopt takes over a connection made just now.
-func (c *Conn) adopt(conn *libvirt.Connect, report func(string)) *link {
-	k := &link{conn: conn, report: report, closed: make(chan struct{})}
+func (c *Conn) adopt(conn *libvirt.Connect, s *session) *link {
+	k := &link{conn: conn, session: s, closed: make(chan struct{})}
 	k.close = func() { c.closeLink(k) }
 	c.mu.Lock()
 	c.links[k] = struct{}{}
@@ -34,11 +34,19 @@ func (c *Conn) adopt(conn *libvirt.Connect, report func(string)) *link {
 	return k
 }
 
+// report says that the connection is lost, and with it the session. What
+// becomes of one that was given up already concerns nobody.
+func (k *link) report(reason string) {
+	if !k.retired.Load() {
+		k.session.report(reason)
+	}
+}
+
 // enter is the start of a call; false when the link is retired.
 func (k *link) enter() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.retired {
+	if k.retired.Load() {
 		return false
 	}
 	k.calls++
@@ -49,7 +57,7 @@ func (k *link) enter() bool {
 func (k *link) leave() {
 	k.mu.Lock()
 	k.calls--
-	last := k.retired && k.calls == 0
+	last := k.retired.Load() && k.calls == 0
 	k.mu.Unlock()
 	if last {
 		k.close()
@@ -60,8 +68,7 @@ func (k *link) leave() {
 // does not wait for that: closing asks the daemon and may block.
 func (k *link) retire() {
 	k.mu.Lock()
-	idle := !k.retired && k.calls == 0
-	k.retired = true
+	idle := !k.retired.Swap(true) && k.calls == 0
 	k.mu.Unlock()
 	if idle {
 		go k.close()

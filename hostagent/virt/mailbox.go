@@ -41,9 +41,14 @@ func (m *mailbox) hint(ev observe.Event) {
 	select {
 	case m.hints <- ev:
 	default:
-		m.overflow.Store(true)
-		m.poke()
+		m.overflowed()
 	}
+}
+
+// overflowed makes one Overflow; like hint it never blocks.
+func (m *mailbox) overflowed() {
+	m.overflow.Store(true)
+	m.poke()
 }
 
 // setLink is called by Run only.

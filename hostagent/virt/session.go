@@ -2,23 +2,29 @@ package virt
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
-// lane is a kind of call. Each lane has its own connection, because the daemon
+// kind is a kind of call. Each has its own connection, because the daemon
 // serves at most five requests of a connection at once (max_client_requests):
 // hung agents must not keep reads and mutations from it.
-type lane int
+type kind int
 
 const (
-	reads   lane = iota // and events
+	reads   kind = iota // and events
 	writes              // what changes something
 	agents              // what a guest agent answers
-	laneEnd             // how many there are
+	kindEnd             // how many there are
 )
 
-// laneSlots is how many calls of a lane run at once, below the daemon's limit.
-var laneSlots = [laneEnd]int{reads: 4, writes: 4, agents: 3}
+// String names a kind in messages.
+func (k kind) String() string {
+	return [...]string{"reads", "changes", "guest-agent calls"}[k]
+}
+
+// kindSlots is how many calls of a kind run at once, below the daemon's limit.
+var kindSlots = [kindEnd]int{reads: 4, writes: 4, agents: 3}
 
 // aliveEvery is how often the connections are looked at without a round trip,
 // for a loss whose close callback was missed.
@@ -26,13 +32,13 @@ const aliveEvery = 5 * time.Second
 
 // session is the link while it is up.
 type session struct {
-	links []*link
-	lanes [laneEnd]struct {
-		link  *link
-		slots chan struct{}
-	}
-	lost chan string   // the first reason to give it up
-	done chan struct{} // closed when it was given up
+	lanes [kindEnd]*lane
+	lost  chan string   // the first reason to give it up
+	done  chan struct{} // closed when it was given up
+}
+
+func newSession() *session {
+	return &session{lost: make(chan string, 1), done: make(chan struct{})}
 }
 
 // report says that the link is lost. It never blocks: libvirt's threads call it
@@ -55,8 +61,8 @@ func (s *session) watch(ctx context.Context) string {
 		case reason := <-s.lost:
 			return reason
 		case <-tick.C:
-			for _, k := range s.links {
-				if !k.alive() {
+			for _, l := range s.lanes {
+				if !l.now.Load().link.alive() {
 					return "a connection is dead"
 				}
 			}
@@ -68,7 +74,24 @@ func (s *session) watch(ctx context.Context) string {
 // closed when its last call has come back.
 func (s *session) retire() {
 	close(s.done)
-	for _, k := range s.links {
-		k.retire()
+	for _, l := range s.lanes {
+		if l != nil {
+			l.retire()
+		}
 	}
+}
+
+// degraded says, for people, which calls do not work; empty when all do, or
+// when there is no session at all.
+func (s *session) degraded() string {
+	if s == nil {
+		return ""
+	}
+	var out []string
+	for _, l := range s.lanes {
+		if text := l.degraded(); text != "" {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, "; ")
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // raw is the connection behind the link, for what an admin would do.
-func (f *fixture) raw() *libvirt.Connect { return f.session.Load().links[0].conn }
+func (f *fixture) raw() *libvirt.Connect { return f.session.Load().lanes[reads].now.Load().link.conn }
 
 func TestNoLibvirtAtStartHeals(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestALostLinkComesBackWithItsCallbacks(t *testing.T) {
 func TestADisconnectErrorOfACallEndsTheSession(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	k := f.session.Load().links[0]
+	k := f.session.Load().lanes[reads].now.Load().link
 	err := k.fail(what{opList, "x"}, libvirt.Error{Code: libvirt.ERR_SYSTEM_ERROR, Domain: libvirt.FROM_RPC})
 	if observe.ClassOf(err) != observe.Disconnected {
 		t.Errorf("class %s", observe.ClassOf(err))
@@ -114,7 +114,7 @@ func TestRunRunsOnce(t *testing.T) {
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	for uri, own := range map[string]bool{
-		"test:///default":                     true,
+		"test:///default":                     false,
 		"test:///tmp/x.xml":                   true,
 		"test+unix:///default?socket=/x":      false,
 		"qemu:///system":                      false,
@@ -125,9 +125,9 @@ func TestLanes(t *testing.T) {
 		}
 	}
 	f := open(t)
-	for l, lane := range f.session.Load().lanes {
-		if got := cap(lane.slots); got != laneSlots[l] || got > 4 {
-			t.Errorf("lane %d has %d slots", l, got)
+	for of, want := range kindSlots {
+		if got := cap(f.slots(kind(of))); got != want || got > 4 {
+			t.Errorf("%d slots for %s", got, kind(of))
 		}
 	}
 }

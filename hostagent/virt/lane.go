@@ -1,0 +1,198 @@
+package virt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+)
+
+// replacedMost is how many connections of a lane that wait for calls nobody
+// waits for any more there may be beside the one in use. It bounds the sockets,
+// and the threads that are stuck in libvirt: (1+3) x (4+4+3) in all.
+const replacedMost = 3
+
+// lane is where the calls of one kind go. When none of its calls comes back,
+// it gets another connection, but no more than replacedMost: then its calls
+// fail at once, until libvirt answers one of those it holds.
+type lane struct {
+	kind   kind
+	shared bool // its connection is another lane's too: there is no other
+	now    atomic.Pointer[channel]
+
+	mu        sync.Mutex
+	replacing bool
+	retired   bool
+	old       []*link // given up, maybe not closed yet
+	refused   error   // why it got no other connection when it last needed one
+}
+
+// channel is a connection in use, with the slots of its calls.
+type channel struct {
+	link  *link
+	slots chan struct{}
+	stuck atomic.Int32  // slots whose caller went away
+	gone  chan struct{} // closed when another took its place
+}
+
+func newChannel(k *link, slots int) *channel {
+	return &channel{link: k, slots: make(chan struct{}, slots), gone: make(chan struct{})}
+}
+
+// exhausted tells whether nobody waits for any of the calls that hold slots.
+func (ch *channel) exhausted() bool { return int(ch.stuck.Load()) >= cap(ch.slots) }
+
+// take waits for a free slot and enters its connection.
+func (l *lane) take(ctx context.Context, s *session) (*channel, error) {
+	for {
+		ch := l.now.Load()
+		if err := l.hopeless(ch); err != nil {
+			return nil, err
+		}
+		select {
+		case ch.slots <- struct{}{}:
+		case <-ch.gone:
+			continue
+		case <-s.done:
+			return nil, errRetired
+		case <-ctx.Done():
+			return nil, fmt.Errorf("all %d %s wait for libvirt: %w", cap(ch.slots), l.kind, ctx.Err())
+		}
+		if ch.link.enter() {
+			return ch, nil
+		}
+		<-ch.slots
+		select {
+		case <-ch.gone:
+		default:
+			return nil, errRetired
+		}
+	}
+}
+
+// hopeless gives the error of a lane whose connection is exhausted and could
+// not be replaced: waiting for a slot would only hold the caller up.
+func (l *lane) hopeless(ch *channel) error {
+	if !ch.exhausted() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
+}
+
+// degraded says, for people, what does not work; empty when it does.
+func (l *lane) degraded() string {
+	ch := l.now.Load()
+	err := l.hopeless(ch)
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("libvirt answers none of %d %s: %v", cap(ch.slots), l.kind, err)
+}
+
+// mayReplace starts a replacement unless one is under way; false when there
+// may be none.
+func (l *lane) mayReplace() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.replacing || l.retired || !l.now.Load().exhausted() {
+		return false
+	}
+	open := l.old[:0]
+	for _, k := range l.old {
+		select {
+		case <-k.closed:
+		default:
+			open = append(open, k)
+		}
+	}
+	l.old = open
+	switch {
+	case l.shared:
+		l.refused = fmt.Errorf("this connection can not be replaced")
+	case len(open) >= replacedMost:
+		l.refused = fmt.Errorf("%d connections given up already", len(open))
+	default:
+		l.replacing = true
+	}
+	return l.replacing
+}
+
+// replaced ends a replacement: with a connection, or with the reason for none.
+func (l *lane) replaced(k *link, err error) (ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.replacing, l.refused = false, err
+	if err != nil || l.retired {
+		return false
+	}
+	before := l.now.Load()
+	l.old = append(l.old, before.link)
+	l.now.Store(newChannel(k, cap(before.slots)))
+	close(before.gone)
+	before.link.retire()
+	return true
+}
+
+func (l *lane) retire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = true
+	if ch := l.now.Load(); ch != nil {
+		ch.link.retire()
+	}
+}
+
+// replace gives a lane whose calls do not come back another connection. Making
+// one may hang as well; meanwhile callers wait for a slot, and when it takes
+// longer than a call may take, they are told so at once.
+func (c *Conn) replace(s *session, l *lane) {
+	if !l.mayReplace() {
+		return
+	}
+	c.opt.Log.Debug("no call of this kind comes back from libvirt; replacing the connection", "kind", l.kind.String())
+	ended := c.noteDial()
+	late := time.AfterFunc(c.opt.CallTimeout, func() { l.late() })
+	go func() {
+		defer ended()
+		k, err := c.dial(s)
+		late.Stop()
+		if err == nil && l.kind == reads {
+			err = c.subscribe(k)
+		}
+		if !l.replaced(k, err) {
+			c.opt.Log.Debug("the connection was not replaced", "kind", l.kind.String(), "error", err)
+			if k != nil {
+				k.retire()
+			}
+			return
+		}
+		c.replacements.Add(1)
+		c.opt.Log.Warn("replaced a connection whose calls did not come back from libvirt", "kind", l.kind.String())
+		if l.kind == reads { // events may have been lost in between
+			c.mail.overflowed()
+		}
+	}()
+}
+
+// late makes callers stop waiting for a replacement that does not come.
+func (l *lane) late() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.replacing {
+		l.refused = fmt.Errorf("libvirt does not answer a new connection either")
+	}
+}
+
+// refusal makes what take says the error of a call.
+func (c *Conn) refusal(w what, err error) error {
+	if errors.Is(err, errRetired) {
+		return c.disconnected(w)
+	}
+	return w.fail(observe.Transient, err)
+}
