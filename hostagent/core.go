@@ -44,6 +44,8 @@ type Core struct {
 	looks   map[string]*look
 	watches map[string]*watch
 
+	degraded string // which calls do not work although the link is up
+
 	began      time.Time // the first step
 	clock      uint64    // counts steps; orders looks against lists
 	listing    bool
@@ -154,6 +156,9 @@ func (c *Core) handle(now time.Time, ev Event) []Effect {
 		c.saving, c.saved = false, ev.Err == nil
 	case ClaimsRead:
 		c.claimsRead(now, ev)
+	case LinkChecked:
+		c.degraded = ev.Degraded
+		c.obs.Libvirt.Degraded = ev.Degraded
 	case Probed:
 		c.probed(now, ev)
 	case ActionDone:
@@ -229,6 +234,9 @@ func (c *Core) networks() []spec.Network {
 	})
 }
 
+// recheck is how soon everything is looked at again that waits for room.
+const recheck = 10 * time.Second
+
 // plan runs the planner over the model and turns its actions into effects.
 func (c *Core) plan(now time.Time) []Effect {
 	c.last = plan.Make(plan.Input{
@@ -236,6 +244,9 @@ func (c *Core) plan(now time.Time) []Effect {
 		Policy: c.set.Policy, Images: c.set.Images, UUID: c.uuid, Now: now,
 	})
 	c.memory = c.last.Memory
+	if c.last.Recheck {
+		c.nextResync = earlier(c.nextResync, now.Add(recheck))
+	}
 	var out []Effect
 	for _, a := range c.last.Actions {
 		if a.Kind == plan.FetchImage {

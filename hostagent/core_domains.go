@@ -25,13 +25,19 @@ const (
 // hint takes an event of the hypervisor: it only says where to look.
 func (c *Core) hint(now time.Time, ev observe.Event) []Effect {
 	switch ev.Kind {
-	case observe.Connected, observe.Overflow:
+	case observe.Connected:
+		c.watchAnew(now)
+		return c.list()
+	case observe.Overflow:
 		return c.list()
 	case observe.LinkLost:
 		c.blind(ev.Detail)
 	case observe.DomainChanged, observe.AgentChanged:
 		if name := c.nameOf(ev.UUID); name != "" {
 			c.startWatching(name, now)
+			if ev.Kind == observe.AgentChanged {
+				c.watches[name].nextAgent = now
+			}
 		}
 		if ev.Kind == observe.DomainChanged {
 			return c.lookUp(ev.UUID)
@@ -280,5 +286,5 @@ func (c *Core) seeing() {
 	if !c.obs.Libvirt.Synced {
 		c.memory = c.memory.Reconnected()
 	}
-	c.obs.Libvirt = plan.Libvirt{Tried: true, Synced: true}
+	c.obs.Libvirt = plan.Libvirt{Tried: true, Synced: true, Degraded: c.degraded}
 }

@@ -66,6 +66,7 @@ func (f *farm) boot(treeKnown bool) {
 			Policy: plan.Policy{
 				HostID: testHost, DeletionDelay: 30 * time.Second, ShutdownGrace: time.Minute,
 				ShutdownRepeat: 10 * time.Second, Probe: true, ProbeStale: 2 * time.Minute, AddressStale: 3 * time.Minute,
+				DiskReserve: 1 << 30,
 			},
 		},
 		TreeKnown:  treeKnown,

@@ -27,7 +27,9 @@ type watch struct {
 	reading, probing    bool
 	readAgain           bool
 	reads, probes       int // in a row without the result hoped for
+	silent              int // reads in a row that the guest agent kept waiting
 	nextRead, nextProbe time.Time
+	nextAgent           time.Time // a silent one is not asked before
 	lastTarget          probe.Target
 }
 
@@ -40,6 +42,15 @@ func (c *Core) startWatching(name string, now time.Time) {
 	}
 	w.reads, w.nextRead = 0, now
 	w.readAgain = w.reading
+}
+
+// watchAnew reads the addresses of all that runs soon: with the first read on a
+// new link libvirt is told how long to wait for a guest agent.
+func (c *Core) watchAnew(now time.Time) {
+	for name, w := range c.watches {
+		w.nextAgent = now
+		c.startWatching(name, now)
+	}
 }
 
 // watch asks for the address reads and probes that are due, and forgets what
@@ -83,7 +94,8 @@ func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 	var out []Effect
 	if !w.reading && !now.Before(w.nextRead) {
 		w.reading, w.readAgain = true, false
-		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID})
+		agent := !now.Before(w.nextAgent)
+		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID, Agent: agent, Slow: w.silent > 0})
 	}
 	if !w.reading {
 		c.watchWake = earlier(c.watchWake, w.nextRead)
@@ -122,6 +134,7 @@ func (c *Core) claimsRead(now time.Time, ev ClaimsRead) {
 		agent = agent || a.Source == observe.FromAgent && usable(a.Claims)
 		c.obs.Sightings[ev.Name] = observe.Merge(c.obs.Sightings[ev.Name], a.Source, a.Claims, now)
 	}
+	w.heard(agent, ev.Silent, now)
 	switch {
 	case w.readAgain:
 		w.nextRead = now
@@ -133,6 +146,18 @@ func (c *Core) claimsRead(now time.Time, ev ClaimsRead) {
 		if w.reads > 40 {
 			w.nextRead = now.Add(readSlow)
 		}
+	}
+}
+
+// heard notes how the guest agent behaved. One that keeps its asker waiting is
+// asked ever less often: who waits for it is not there for others.
+func (w *watch) heard(answered, silent bool, now time.Time) {
+	switch {
+	case silent:
+		w.nextAgent = now.Add(readSlow << min(w.silent, 4))
+		w.silent++
+	case answered:
+		w.silent = 0
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	laneFetch   = "fetch"
 	laneLooks   = "looks"
 	laneClaims  = "claims"
+	laneSilent  = "silent guests"
 	laneProbes  = "probes"
 	laneLocal   = "local"
 )
@@ -54,7 +55,11 @@ func (a *Agent) effect(work context.Context, ef Effect, put func(lane string, f 
 	case ReadNetworks:
 		put(laneLooks, func() Event { return a.readNetworks(work, ef.Networks) })
 	case ReadClaims:
-		put(laneClaims, func() Event { return a.readClaims(work, ef) })
+		name := laneClaims
+		if ef.Agent && ef.Slow { // it would keep others from their answers
+			name = laneSilent
+		}
+		put(name, func() Event { return a.readClaims(work, ef) })
 	case ProbeProxy:
 		put(laneProbes, func() Event {
 			return Probed{Name: ef.Name, Target: ef.Target, Result: a.p.Prober.Probe(work, ef.Target)}
@@ -166,13 +171,22 @@ func (a *Agent) readNetworks(ctx context.Context, nets []spec.Network) Event {
 	return ev
 }
 
+// silentAfter tells a guest agent that kept its asker waiting from one that is
+// not connected.
+const silentAfter = time.Second
+
 // readClaims asks the sources in order of trust and stops at the first that
 // has an answer, so that a proxy whose agent answers costs one call.
 func (a *Agent) readClaims(ctx context.Context, ef ReadClaims) Event {
 	ev := ClaimsRead{Name: ef.Name}
 	for _, src := range observe.AddressSources {
+		if src == observe.FromAgent && !ef.Agent {
+			continue
+		}
+		began := a.p.Now()
 		claims, err := a.p.Hypervisor.Claims(ctx, ef.UUID, src)
 		if err != nil {
+			ev.Silent = ev.Silent || src == observe.FromAgent && a.p.Now().Sub(began) > silentAfter
 			a.p.Log.Debug("addresses not read", "proxy", ef.Name, "source", src, "error", err)
 			if observe.ClassOf(err) == observe.Disconnected {
 				break

@@ -42,7 +42,11 @@ type (
 	ClaimsRead struct {
 		Name    string
 		Answers []Answer
+		Silent  bool // the guest agent was asked, took its time and gave nothing
 	}
+	// LinkChecked says which calls do not work although the link is up; empty:
+	// all do.
+	LinkChecked struct{ Degraded string }
 	// Probed answers ProbeProxy.
 	Probed struct {
 		Name   string
@@ -83,6 +87,7 @@ func (DomainLooked) event()  {}
 func (TreeScanned) event()   {}
 func (NetworksRead) event()  {}
 func (ClaimsRead) event()    {}
+func (LinkChecked) event()   {}
 func (Probed) event()        {}
 func (ActionDone) event()    {}
 func (FetchProgress) event() {}
@@ -104,7 +109,11 @@ type (
 	// ReadNetworks reads the subnets of the networks that specs use.
 	ReadNetworks struct{ Networks []spec.Network }
 	// ReadClaims asks for a domain's addresses.
-	ReadClaims struct{ Name, UUID string }
+	ReadClaims struct {
+		Name, UUID string
+		Agent      bool // ask the guest agent, too
+		Slow       bool // it kept the last asker waiting
+	}
 	// ProbeProxy probes a proxy.
 	ProbeProxy struct {
 		Name   string

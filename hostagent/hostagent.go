@@ -114,7 +114,8 @@ func New(p Parts) *Agent {
 		laneActions: {limit: max(p.Actions, 1)},
 		laneFetch:   {limit: 2},
 		laneLooks:   {limit: 3},
-		laneClaims:  {limit: 3},
+		laneClaims:  {limit: 2},
+		laneSilent:  {limit: 1}, // with the claims, as many as there are calls to guest agents at once
 		laneProbes:  {limit: 8},
 		laneLocal:   {limit: 1},
 	}
@@ -225,6 +226,7 @@ func (a *Agent) loop(ctx, work context.Context) {
 	defer timer.Stop()
 	alive := time.NewTicker(time.Second)
 	defer alive.Stop()
+	degraded := ""
 	for {
 		var batch []Event
 		select {
@@ -236,7 +238,12 @@ func (a *Agent) loop(ctx, work context.Context) {
 			batch = []Event{Tick{}}
 		case <-alive.C:
 			a.p.Alive(a.Status())
-			continue
+			now := a.p.Hypervisor.Stats().Degraded
+			if now == degraded {
+				continue
+			}
+			degraded = now
+			batch = []Event{LinkChecked{now}}
 		}
 		a.noteEnded(batch)
 		effects := a.core.Step(a.p.Now(), batch...)

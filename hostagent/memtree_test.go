@@ -18,7 +18,10 @@ type memTree struct {
 	bases  map[string]observe.Base
 	incs   map[string][]observe.Incarnation
 	broken map[string]error // by image source: why it can not be fetched
+	free   uint64           // bytes
 }
+
+const roomy = 100 << 30 // bytes free in a tree that is not full
 
 func newMemTree() *memTree {
 	return &memTree{
@@ -26,6 +29,7 @@ func newMemTree() *memTree {
 		bases:  map[string]observe.Base{},
 		incs:   map[string][]observe.Incarnation{},
 		broken: map[string]error{},
+		free:   roomy,
 	}
 }
 
@@ -47,6 +51,7 @@ func (m *memTree) Scan() observe.Tree {
 		t.Empty = len(m.bases)+len(m.incs) == 0
 		return t
 	}
+	t.Free = m.free
 	t.Bases = maps.Clone(m.bases)
 	t.Incarnations = map[string][]observe.Incarnation{}
 	for name := range m.incs {

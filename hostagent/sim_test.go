@@ -55,11 +55,12 @@ var onceFailing = []uint64{1, 2, 3, 7, 42, 1796047311060739082, 1796047614290067
 // storm is one simulation.
 type storm struct {
 	*farm
-	rng   *rand.Rand
-	log   []string
-	late  []Event          // of effects that have run and not been answered yet
-	down  bool             // the link
-	about map[string]birth // by UUID: the incarnation that was last seen
+	rng     *rand.Rand
+	log     []string
+	late    []Event // of effects that have run and not been answered yet
+	down    bool    // the link
+	netDown bool
+	about   map[string]birth // by UUID: the incarnation that was last seen
 }
 
 // birth is an incarnation with the spec it was made for.
@@ -164,7 +165,19 @@ func (s *storm) admin() {
 	name := []string{"a", "b", "c", "d"}[s.rng.IntN(4)]
 	uuid := domxml.DomainUUID(testHost, name)
 	d, exists := s.hv.Domain(uuid)
-	switch n := s.rng.IntN(7); {
+	switch n := s.rng.IntN(9); {
+	case n == 7 && exists && d.Power == observe.PowerRunning:
+		s.say("%s fills its disk", name)
+		s.tree.free = 0
+		s.hv.FillDisk(uuid)
+	case n == 7:
+		s.say("there is room again")
+		s.tree.free = roomy
+		s.hv.FreeDisk()
+	case n == 8:
+		s.netDown = !s.netDown
+		s.say("network down: %t", s.netDown)
+		s.hv.AdminNetwork(virttest.DefaultNetwork, !s.netDown)
 	case n == 0 && exists:
 		s.say("admin pauses %s", name)
 		s.hv.AdminPause(uuid)
@@ -216,7 +229,7 @@ func (s *storm) edit(name string) {
 }
 
 // faulty are the hypervisor's methods that fail now and then.
-var faulty = []string{"ListDomains", "LookupDomain", "Define", "Start", "Shutdown", "Destroy", "Undefine", "SetAutostart", "DomainXML", "Claims"}
+var faulty = []string{"ListDomains", "LookupDomain", "Define", "Start", "Shutdown", "Destroy", "Undefine", "SetAutostart", "Resume", "DomainXML", "Claims"}
 
 func (s *storm) fault() {
 	classes := []observe.Class{observe.Transient, observe.Disconnected, observe.Clash, observe.Unavailable}
@@ -367,6 +380,9 @@ func (s *storm) calm() {
 		s.hv.FailAfter(m, 0, nil)
 	}
 	s.hv.ShortList(0)
+	s.hv.AdminNetwork(virttest.DefaultNetwork, true)
+	s.hv.FreeDisk()
+	s.tree.free = roomy
 	for _, name := range []string{"a", "b", "c", "d"} {
 		uuid := domxml.DomainUUID(testHost, name)
 		if _, ok := s.hv.Domain(uuid); ok {

@@ -81,7 +81,7 @@ func (h *hall) settle(b *testing.B, w wired, name string) spec.Spec {
 		func() error { return w.tree.WriteRecord(rec) },
 		func() error { return os.WriteFile(paths.Overlay, nil, 0o660) },
 		func() error { return os.WriteFile(paths.Seed, make([]byte, rec.SeedSize), 0o640) },
-		func() error { return h.conn.Define(b.Context(), xml) },
+		func() error { return h.conn.Define(b.Context(), xml, false) },
 		func() error { return h.conn.SetAutostart(b.Context(), uuid, true) },
 		func() error { return h.conn.Start(b.Context(), uuid) },
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,10 +16,17 @@ func doctorCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what the agent leans on, each finding with its remedy",
-		Long: `Doctor checks libvirt, whether guests really run with the configured
-acceleration (it boots a small domain that powers itself off), /dev/kvm, the
-image tree, the networks that specs use, and qemu-img. It leaves nothing
-behind. Run it as the agent's user to see what the agent sees:
+		Long: `Doctor checks qemu-img, the specs, the image tree, /dev/kvm, libvirt, the
+networks that specs use, and whether guests really run with the configured
+acceleration: it boots a small domain that powers itself off. It leaves nothing
+behind.
+
+It also says which daemon serves the URI, libvirtd or the modular virtqemud,
+and so what to restart for hooks and where logs are; and whether AppArmor or
+SELinux confines guests and hooks, and what that means for the image tree.
+What this user can not read is told and is no failure.
+
+Run it as the agent's user to see what the agent sees:
 
     sudo -u egress-hostagent egress-hostagent doctor
 
@@ -50,6 +58,14 @@ const (
 	fail level = "FAIL"
 )
 
+// printFinding prints a finding, with the remedy where one is due.
+func printFinding(out io.Writer, f finding) {
+	wrap(out, "", fmt.Sprintf("%-4s  %s: %s", f.level, f.what, f.detail))
+	if f.level != ok && f.remedy != "" {
+		wrap(out, "    ", "do: "+f.remedy)
+	}
+}
+
 // doctor runs the checks in the order in which they depend on each other and
 // prints each as it ends, since some take seconds.
 func doctor(ctx context.Context, out io.Writer, cfg config.Config, w wired) error {
@@ -58,10 +74,7 @@ func doctor(ctx context.Context, out io.Writer, cfg config.Config, w wired) erro
 		if f.level == fail {
 			failed++
 		}
-		wrap(out, "", fmt.Sprintf("%-4s  %s: %s", f.level, f.what, f.detail))
-		if f.level != ok && f.remedy != "" {
-			wrap(out, "    ", "do: "+f.remedy)
-		}
+		printFinding(out, f)
 	}
 	report(checkQemuImg(ctx))
 	report(checkSpecs(cfg))
@@ -72,6 +85,9 @@ func doctor(ctx context.Context, out io.Writer, cfg config.Config, w wired) erro
 	defer linkUp(linkCtx, w)()
 	libvirt := checkLibvirt(linkCtx, cfg, w)
 	report(libvirt)
+	for _, f := range checkHost(ctx, os.DirFS("/"), cfg, w, libvirt.level != fail) {
+		report(f)
+	}
 	if libvirt.level == fail {
 		report(finding{"acceleration and networks", warn, "not checked, because libvirt is not reached", ""})
 	} else {

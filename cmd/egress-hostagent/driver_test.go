@@ -272,7 +272,7 @@ func TestDriverWholeLife(t *testing.T) {
 func TestI04_DriverNameOfAForeignDomainIsAConflict(t *testing.T) {
 	h := newHall(t)
 	const theirs = `<domain type='test'><name>egress-p</name><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>`
-	if err := h.conn.Define(t.Context(), theirs); err != nil {
+	if err := h.conn.Define(t.Context(), theirs, false); err != nil {
 		t.Fatal(err)
 	}
 	before := h.foreign()

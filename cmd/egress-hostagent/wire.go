@@ -132,6 +132,7 @@ func policy(cfg config.Config, hostID string) plan.Policy {
 		Probe:          cfg.Probe.Enabled,
 		ProbeStale:     3 * (cfg.Probe.Interval + cfg.Probe.Timeout),
 		AddressStale:   addressStale,
+		DiskReserve:    cfg.Limits.DiskReserve,
 	}
 }
 

@@ -27,12 +27,14 @@ import (
 type Hypervisor interface {
 	LookupDomain(ctx context.Context, uuid string) (observe.RawDomain, error)
 	DomainXML(ctx context.Context, uuid string, inactive bool) (string, error)
-	Define(ctx context.Context, xml string) error
+	Define(ctx context.Context, xml string, validate bool) error
 	Start(ctx context.Context, uuid string) error
+	Resume(ctx context.Context, uuid string) error
 	Shutdown(ctx context.Context, uuid string) error
 	Destroy(ctx context.Context, uuid string) error
 	Undefine(ctx context.Context, uuid string) error
 	SetAutostart(ctx context.Context, uuid string, on bool) error
+	NetworkActive(ctx context.Context, network string) (bool, error)
 }
 
 // Tree is what actions need of the image tree.
@@ -74,6 +76,8 @@ func (e *Executor) Run(ctx context.Context, a plan.Action) error {
 		return e.define(ctx, a)
 	case plan.Start:
 		return e.start(ctx, a)
+	case plan.Resume:
+		return e.resume(ctx, a)
 	case plan.Autostart:
 		return e.onOurs(ctx, a, func() error { return e.Hypervisor.SetAutostart(ctx, a.UUID, true) })
 	case plan.Shutdown:

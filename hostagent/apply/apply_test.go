@@ -288,3 +288,67 @@ func TestEachStartBeginsTheConsoleLogAnew(t *testing.T) {
 		t.Errorf("log %q %v, before %q %v", got, err, old, oldErr)
 	}
 }
+
+// recording notes which definitions were held to the schema.
+type recording struct {
+	Hypervisor
+	validated []bool
+}
+
+func (r *recording) Define(ctx context.Context, xml string, validate bool) error {
+	r.validated = append(r.validated, validate)
+	return r.Hypervisor.Define(ctx, xml, validate)
+}
+
+// The schema is asked when a spec is defined for the first time, not when its
+// domain is defined again.
+func TestADefinitionIsValidatedOncePerSpec(t *testing.T) {
+	b := newBench(t)
+	rec := &recording{Hypervisor: b.hv}
+	b.Hypervisor = rec
+	b.do(plan.Prepare, plan.Define, plan.Define)
+	other := b.action(plan.Define)
+	other.Spec.Memory *= 2
+	other.Hash = other.Spec.Hash()
+	if err := b.Run(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]bool{true, false, true}, rec.validated); diff != "" {
+		t.Errorf("validated (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyWhatLibvirtPausedIsResumed(t *testing.T) {
+	b := newBench(t)
+	b.do(plan.Prepare, plan.Define, plan.Start)
+	uuid := b.action("").UUID
+	b.hv.AdminPause(uuid)
+	b.do(plan.Resume)
+	if d, _ := b.hv.Domain(uuid); d.Power != observe.PowerPaused {
+		t.Errorf("an admin's pause was ended: %+v", d)
+	}
+	b.hv.AdminResume(uuid)
+	b.hv.FillDisk(uuid)
+	b.hv.FreeDisk()
+	b.do(plan.Resume)
+	if d, _ := b.hv.Domain(uuid); d.Power != observe.PowerRunning {
+		t.Errorf("not resumed: %+v", d)
+	}
+}
+
+// Case 108: what libvirt only says in words is found by asking.
+func TestCase108AStartOnAnInactiveNetworkSaysSo(t *testing.T) {
+	b := newBench(t)
+	b.do(plan.Prepare, plan.Define)
+	b.hv.AdminNetwork("default", false)
+	err := b.Run(t.Context(), b.action(plan.Start))
+	if observe.ClassOf(err) != observe.Transient || !strings.Contains(err.Error(), "virsh net-start default") {
+		t.Errorf("%v, class %s", err, observe.ClassOf(err))
+	}
+	b.hv.AdminNetwork("default", true)
+	boom := errors.New("boom")
+	b.hv.Fail("Start", 1, boom)
+	if err := b.Run(t.Context(), b.action(plan.Start)); !errors.Is(err, boom) {
+		t.Errorf("another failure became %v", err)
+	}
+}

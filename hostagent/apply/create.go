@@ -8,6 +8,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
@@ -54,7 +55,7 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	foreign, err := e.foreignMetadata(ctx, a)
+	there, err := e.present(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 		},
 		Acceleration: e.Acceleration,
 		Overlay:      paths.Overlay, Base: *a.Base, Seed: paths.Seed, Console: paths.Console,
-		Foreign: foreign,
+		Foreign: there.foreign,
 	})
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 			return err
 		}
 	}
-	if err := e.Hypervisor.Define(ctx, xml); err != nil {
+	if err := e.Hypervisor.Define(ctx, xml, there.spec != a.Hash); err != nil {
 		return err
 	}
 	return e.Hypervisor.SetAutostart(ctx, a.UUID, true)
@@ -105,7 +106,36 @@ func (e *Executor) start(ctx context.Context, a plan.Action) error {
 	if err := e.Tree.PrepareConsole(a.Name); err != nil {
 		return err
 	}
-	return e.Hypervisor.Start(ctx, a.UUID)
+	err = e.Hypervisor.Start(ctx, a.UUID)
+	return e.whyNotStarted(ctx, a, err)
+}
+
+// whyNotStarted finds what libvirt only says in words: that a network of the
+// domain is not active.
+func (e *Executor) whyNotStarted(ctx context.Context, a plan.Action, err error) error {
+	if err == nil || observe.ClassOf(err) == observe.Disconnected {
+		return err
+	}
+	for _, n := range a.Spec.Networks {
+		if n.Network == "" {
+			continue
+		}
+		if active, netErr := e.Hypervisor.NetworkActive(ctx, n.Network); netErr == nil && !active {
+			return &observe.Error{Op: "start domain of", Object: a.Name, Class: observe.Transient,
+				Err: fmt.Errorf("network %s is not active; start it: virsh net-start %s", n.Network, n.Network)}
+		}
+	}
+	return err
+}
+
+// resume lets the domain go on if it is still libvirt that paused it: what an
+// admin paused stays so.
+func (e *Executor) resume(ctx context.Context, a plan.Action) error {
+	d, err := e.lookupOurs(ctx, a.Name, a.UUID)
+	if err != nil || d.Pause == "" {
+		return err
+	}
+	return e.Hypervisor.Resume(ctx, a.UUID)
 }
 
 func (e *Executor) record(name, instance string) (observe.Record, error) {
@@ -141,22 +171,34 @@ func (e *Executor) ensureSeed(a plan.Action, rec observe.Record) error {
 	return e.Tree.WriteRecord(rec)
 }
 
-// foreignMetadata reads what others keep in the domain's metadata. A domain
-// that exists must be ours.
-func (e *Executor) foreignMetadata(ctx context.Context, a plan.Action) ([]string, error) {
+// present is what a definition finds: the spec that the domain is defined for,
+// and what others keep in its metadata.
+type present struct {
+	spec    spec.Hash
+	foreign []string
+}
+
+// present looks at the domain that is about to be defined. One that exists must
+// be ours.
+func (e *Executor) present(ctx context.Context, a plan.Action) (present, error) {
 	d, err := e.lookupOurs(ctx, a.Name, a.UUID)
 	if errors.Is(err, observe.ErrNoDomain) {
-		return nil, nil
+		return present{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return present{}, err
 	}
-	if o, err := domxml.DecodeOwnership(d.Metadata); err == nil && d.Power != observe.PowerOff && o.Instance != a.Instance {
-		return nil, fmt.Errorf("define %s: the domain runs on incarnation %s meanwhile", d.Name, o.Instance)
+	o, err := domxml.DecodeOwnership(d.Metadata)
+	if err != nil {
+		return present{}, err
+	}
+	if d.Power != observe.PowerOff && o.Instance != a.Instance {
+		return present{}, fmt.Errorf("define %s: the domain runs on incarnation %s meanwhile", d.Name, o.Instance)
 	}
 	xml, err := e.Hypervisor.DomainXML(ctx, a.UUID, true)
 	if err != nil {
-		return nil, err
+		return present{}, err
 	}
-	return domxml.ForeignMetadata(xml)
+	foreign, err := domxml.ForeignMetadata(xml)
+	return present{spec: o.Spec, foreign: foreign}, err
 }

@@ -26,6 +26,7 @@ const (
 	otherInst = "i-fedcba9876543210"
 	testUUID  = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 	mib       = 1 << 20
+	roomy     = 100 * mib // free space of test trees
 )
 
 // newTree makes an initialised tree; its root's parent is the test's alone.
@@ -35,7 +36,7 @@ func newTree(t testing.TB, opt ...Option) *Tree {
 	if err := os.Mkdir(root, 0o710); err != nil {
 		t.Fatal(err)
 	}
-	tree := New(root, testHost, opt...)
+	tree := New(root, testHost, append([]Option{withFree(func(*os.Root) uint64 { return roomy })}, opt...)...)
 	if err := tree.InitMarker(); err != nil {
 		t.Fatal(err)
 	}

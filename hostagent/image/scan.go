@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 )
 
@@ -26,7 +28,7 @@ func (t *Tree) Scan() observe.Tree {
 	}
 	defer r.Close()
 	if t.cache != nil && t.cache.current(r, t.now()) {
-		return t.cache.tree
+		return t.measured(r, t.cache.tree)
 	}
 	c, err := t.readContents(r)
 	if err != nil {
@@ -34,7 +36,28 @@ func (t *Tree) Scan() observe.Tree {
 		return t.failed(t.unusable(observe.MarkerUnreadable, "%v", err))
 	}
 	t.cache = c
-	return c.tree
+	return t.measured(r, c.tree)
+}
+
+// measured adds how much room there is now: it changes though no file appears
+// or goes. What can not be told is none.
+func (t *Tree) measured(r *os.Root, tree observe.Tree) observe.Tree {
+	tree.Free = t.free(r)
+	return tree
+}
+
+// freeBytes is what unprivileged users, as the agent and QEMU, may still write.
+func freeBytes(r *os.Root) uint64 {
+	dir, err := r.Open(".")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(dir.Fd()), &fs); err != nil {
+		return 0
+	}
+	return fs.Bavail * uint64(fs.Bsize)
 }
 
 // failed is the result of a scan that saw nothing it may speak of.

@@ -40,7 +40,7 @@ func TestScan(t *testing.T) {
 	plant(t, tree, "seed/e."+testInst+".iso", "")
 	b := testRecord("b", testInst)
 	want := observe.Tree{
-		Root: tree.root, Marker: observe.MarkerOK,
+		Root: tree.root, Marker: observe.MarkerOK, Free: roomy,
 		Bases: map[string]observe.Base{digest(nil): tree.base(digest(nil), "raw")},
 		Incarnations: map[string][]observe.Incarnation{
 			"a": {
@@ -254,4 +254,20 @@ func BenchmarkScan1000(b *testing.B) {
 			}
 		}
 	})
+}
+
+// The room that is left is measured anew by each scan, though nothing else is
+// read again.
+func TestScanTellsTheRoomThatIsLeft(t *testing.T) {
+	t.Parallel()
+	left := uint64(5)
+	tree := newTree(t, withFree(func(*os.Root) uint64 { left--; return left }))
+	for want := uint64(4); want > 0; want-- {
+		if got := tree.Scan().Free; got != want {
+			t.Errorf("free %d, want %d", got, want)
+		}
+	}
+	if got := New(tree.root, testHost).Scan().Free; got < mib || got > 1<<60 {
+		t.Errorf("free space of the real file system: %d", got)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,7 @@ type Tree struct {
 	fetcher    Fetcher
 	now        func() time.Time
 	device     func(path string, fi fs.FileInfo) uint64
+	free       func(root *os.Root) uint64
 	step       func(step string) error
 
 	home atomic.Pointer[uint64] // the device the marker was first found on
@@ -71,6 +73,9 @@ func withDevice(f func(path string, fi fs.FileInfo) uint64) Option {
 	return func(t *Tree) { t.device = f }
 }
 
+// withFree replaces how the room that is left is found.
+func withFree(f func(*os.Root) uint64) Option { return func(t *Tree) { t.free = f } }
+
 // withStep sets a function that is called after each step of publishing a
 // file; its error ends the call as a failure of that step.
 func withStep(f func(step string) error) Option { return func(t *Tree) { t.step = f } }
@@ -86,6 +91,7 @@ func New(root, hostID string, opt ...Option) *Tree {
 		maxBase:  DefaultMaxBase,
 		now:      time.Now,
 		device:   func(_ string, fi fs.FileInfo) uint64 { return sys(fi).Dev },
+		free:     freeBytes,
 		step:     func(string) error { return nil },
 		sizes:    map[string]int64{},
 		flights:  map[string]*flight{},

@@ -19,6 +19,7 @@ type Tree struct {
 	Marker       MarkerState
 	Detail       string                   // for people: what is wrong with the marker or the tree, and the fix
 	Empty        bool                     // nothing at all beneath Root: a fresh tree, or a mount point without its volume
+	Free         uint64                   // bytes its file system has left for the agent and QEMU
 	Bases        map[string]Base          // by sha256
 	Incarnations map[string][]Incarnation // by proxy name, in order of record creation, then instance-id
 }

@@ -106,14 +106,28 @@ func (p *planner) runningCondition(s *subject) status.Condition {
 		c.Status, c.Reason, c.Message = status.Unknown, "CannotSee", s.verdict.message
 	case s.dom == nil:
 		c.Reason = "NoDomain"
-	case s.dom.Power == observe.PowerPaused:
+	case s.dom.Power == observe.PowerPaused && s.dom.Pause == "":
 		c.Reason, c.Message = "Paused", "the domain is paused; the agent leaves it so"
+	case s.dom.Power == observe.PowerPaused:
+		c.Reason, c.Message = pauseReason(s.dom.Pause), p.pauseMessage(s.dom.Pause)
 	case s.dom.Power != observe.PowerRunning:
 		c.Reason = "PoweredOff"
 	default:
 		c.Status, c.Reason = status.True, "Running"
 	}
 	return c
+}
+
+func pauseReason(why observe.Pause) string {
+	if why == observe.PausedNoSpace {
+		return "PausedNoSpace"
+	}
+	return "PausedIOError"
+}
+
+func (p *planner) pauseMessage(why observe.Pause) string {
+	return fmt.Sprintf("libvirt paused it, %s on a disk; image tree %s has %d MiB free, it goes on from %s (limits.disk_reserve)",
+		why, p.Observed.Tree.Root, p.Observed.Tree.Free>>20, p.Policy.DiskReserve)
 }
 
 func (p *planner) addressedCondition(s *subject) status.Condition {

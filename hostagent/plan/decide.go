@@ -45,7 +45,7 @@ func (p *planner) busy(s *subject) bool {
 	switch r := s.mem.Retry; {
 	case r.Failures > 0 && r.Kind == k:
 		s.verdict.reason, s.verdict.message = "Retrying", r.Error
-	case s.want != nil && (k == Discard || k == Autostart || k == Start):
+	case s.want != nil && (k == Discard || k == Autostart || k == Start || k == Resume):
 		s.verdict.synced, s.verdict.reason = status.True, reasonInSync
 	}
 	return true
@@ -230,6 +230,7 @@ func (p *planner) settled(s *subject) {
 		s.verdict.reason, s.verdict.message = "Renamed", fmt.Sprintf("the domain was renamed from %s to %s; it stays so", want, s.dom.Name)
 	}
 	if s.dom.Power == observe.PowerPaused {
+		p.stalled(s)
 		return
 	}
 	if !s.dom.Persistent {
@@ -252,6 +253,27 @@ func (p *planner) settled(s *subject) {
 		}
 	}
 	s.mem.Retry = Retry{}
+}
+
+// stalled: libvirt paused the domain because a write failed. It goes on once
+// the tree has room again; a domain that is paused again and again, ever later.
+func (p *planner) stalled(s *subject) {
+	if s.dom.Pause == "" {
+		return // an admin's doing
+	}
+	if p.Observed.Tree.Free < uint64(p.Policy.DiskReserve) {
+		p.res.Recheck = true
+		s.verdict.next = fmt.Sprintf("resume once the image tree has %s free", p.Policy.DiskReserve)
+		return
+	}
+	if r := s.mem.Resumes; !r.Last.IsZero() {
+		if at := r.Last.Add(backoff(r.Short+3, s.name)); p.Now.Before(at) {
+			s.verdict.next = "resume at " + at.UTC().Format("15:04:05Z")
+			p.wake(at)
+			return
+		}
+	}
+	p.step(s, Action{Kind: Resume, Reason: "the image tree has room again"})
 }
 
 // brokenSpec says of a proxy that follows its last good spec that the present

@@ -146,6 +146,9 @@ func (p *planner) hostConditions() {
 func (p *planner) libvirtCondition() status.Condition {
 	c := status.Condition{Type: status.LibvirtConnected}
 	switch l := p.Observed.Libvirt; {
+	case l.Synced && l.Degraded != "":
+		c.Status, c.Reason = status.False, "LibvirtDegraded"
+		c.Message = l.Degraded + "; what else there is works on; restart libvirtd (virtqemud) if it stays so, the VMs run on"
 	case l.Synced:
 		c.Status, c.Reason = status.True, "Listed"
 	case !l.Tried:

@@ -31,6 +31,7 @@ type Proxy struct {
 	Retry      Retry
 	Did        Did
 	Starts     Starts
+	Resumes    Starts // of a domain that libvirt paused
 	WasReady   bool
 	Conditions []status.Condition
 }
@@ -158,16 +159,22 @@ func (p Proxy) done(a Action, err error, now time.Time) Proxy {
 	if p.Retry.Kind == a.Kind {
 		p.Retry = Retry{}
 	}
-	if a.Kind == Start {
-		if !p.Starts.Last.IsZero() && now.Sub(p.Starts.Last) < steadyRun {
-			p.Starts.Short++
-		} else {
-			p.Starts.Short = 0
-		}
-		p.Starts.Last = now
-	}
-	if a.Kind == Define {
+	switch a.Kind {
+	case Start:
+		p.Starts, p.Resumes = p.Starts.one(now), Starts{}
+	case Resume:
+		p.Resumes = p.Resumes.one(now)
+	case Define:
 		p.Starts = Starts{}
 	}
 	return p
+}
+
+// one counts one more start.
+func (s Starts) one(now time.Time) Starts {
+	short := 0
+	if !s.Last.IsZero() && now.Sub(s.Last) < steadyRun {
+		short = s.Short + 1
+	}
+	return Starts{Last: now, Short: short}
 }

@@ -46,13 +46,14 @@ func newWorld(t *testing.T) *world {
 	w.Policy = Policy{
 		HostID: host, DeletionDelay: 30 * time.Second, ShutdownGrace: time.Minute, ShutdownRepeat: 10 * time.Second,
 		Probe: true, ProbeStale: time.Minute, AddressStale: 3 * time.Minute,
+		DiskReserve: 1 << 30,
 	}
 	w.Observed = Observed{
 		Libvirt:  Libvirt{Synced: true},
 		Domains:  map[string]observe.Domain{},
 		Prefixes: map[spec.Network][]netip.Prefix{nat: {nat4}},
 		Tree: observe.Tree{
-			Root: "/tree", Marker: observe.MarkerOK,
+			Root: "/tree", Marker: observe.MarkerOK, Free: 100 << 30,
 			Bases:        map[string]observe.Base{digest: {SHA256: digest, Path: "/tree/base/x.qcow2", Format: "qcow2"}},
 			Incarnations: map[string][]observe.Incarnation{},
 		},

@@ -22,6 +22,7 @@ const (
 	Define     Kind = "define"      // define the domain on a prepared incarnation
 	Autostart  Kind = "autostart"   // let libvirt start the domain with the host
 	Start      Kind = "start"       // start the domain
+	Resume     Kind = "resume"      // let a domain go on that libvirt paused
 	Shutdown   Kind = "shutdown"    // ask the guest to power off (ACPI)
 	Destroy    Kind = "destroy"     // power the domain off by force
 	Undefine   Kind = "undefine"    // remove the domain's definition
@@ -53,6 +54,7 @@ type Policy struct {
 	AllowedCIDRs   []netip.Prefix
 	Probe          bool          // false: nothing is probed, Reachable does not apply
 	ProbeStale     time.Duration // a probe older than this says nothing any more
+	DiskReserve    spec.Size     // free space of the tree below which what ran out of space stays paused
 	AddressStale   time.Duration // an address not confirmed for so long is shown as stale
 }
 
@@ -61,6 +63,8 @@ type Libvirt struct {
 	Tried  bool   // false until the first answer or failure
 	Synced bool   // a complete list was read since the link came up
 	Detail string // why not
+	// Degraded says which calls do not work although the link is up.
+	Degraded string
 }
 
 // Progress is how far the fetch of an image is, in bytes; Total is -1 while
@@ -101,6 +105,7 @@ type Result struct {
 	Foreign int       // domains that are not ours
 	Changes []Change  // conditions that are not what they were
 	Rescan  bool      // a source read is needed to confirm an absence
+	Recheck bool      // a domain waits for room in the image tree, which tells nobody when it has some
 	Wake    time.Time // when to plan again though nothing happens; zero: never
 }
 

@@ -22,7 +22,7 @@ func BenchmarkListDomains(b *testing.B) {
 		uuid := fmt.Sprintf("b0000000-0000-4000-8000-%012d", i)
 		metadata := `<metadata><e:proxy xmlns:e="` + virttest.Namespace + `" host="h" name="n"/></metadata>`
 		xml := fmt.Sprintf(`<domain type='test'><name>bench-%d</name><uuid>%s</uuid>%s<memory>1024</memory><os><type>hvm</type></os></domain>`, i, uuid, metadata)
-		if err := f.Define(b.Context(), xml); err != nil {
+		if err := f.Define(b.Context(), xml, false); err != nil {
 			b.Fatal(err)
 		}
 		if err := f.SetAutostart(b.Context(), uuid, true); err != nil {

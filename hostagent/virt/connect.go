@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"libvirt.org/go/libvirt"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 )
 
 // keepaliveCount is how many keepalives may stay unanswered: the link is given
@@ -90,20 +92,34 @@ func (c *Conn) dial(s *session) (*link, error) {
 		return nil, w.wrap(err, false)
 	}
 	k := c.adopt(conn, s)
+	if err := c.prepare(k, w); err != nil {
+		k.retire()
+		return nil, err
+	}
+	return k, nil
+}
+
+// prepare makes a connection tell of its end and checks who is at the other.
+func (c *Conn) prepare(k *link, w what) error {
 	// Drivers without a daemon have no keepalive, daemons may be built without.
 	interval := max(int(c.opt.Keepalive/time.Second), 1)
-	if err := conn.SetKeepAlive(interval, keepaliveCount); err != nil && !lacksKeepAlive(err) {
-		k.retire()
-		return nil, w.wrap(err, false)
+	if err := k.conn.SetKeepAlive(interval, keepaliveCount); err != nil && !lacksKeepAlive(err) {
+		return w.wrap(err, false)
 	}
-	err = conn.RegisterCloseCallback(func(_ *libvirt.Connect, reason libvirt.ConnectCloseReason) {
+	err := k.conn.RegisterCloseCallback(func(_ *libvirt.Connect, reason libvirt.ConnectCloseReason) {
 		k.report(closeReason(reason))
 	})
 	if err != nil && !errors.Is(err, libvirt.ERR_NO_SUPPORT) {
-		k.retire()
-		return nil, w.wrap(err, false)
+		return w.wrap(err, false)
 	}
-	return k, nil
+	v, err := k.conn.GetLibVersion()
+	if err != nil {
+		return w.wrap(err, false)
+	}
+	if err := checkVersion("daemon", v); err != nil {
+		return w.fail(observe.Permanent, err)
+	}
+	return nil
 }
 
 func lacksKeepAlive(err error) bool {

@@ -27,5 +27,5 @@ func openDaemon(t *testing.T) *fixture {
 }
 
 func TestConformsOnADaemon(t *testing.T) {
-	virttest.Conform(t, func(t *testing.T) virttest.Hypervisor { return openDaemon(t) })
+	virttest.Conform(t, func(t *testing.T) virttest.Handle { return openDaemon(t) })
 }

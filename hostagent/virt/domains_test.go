@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestI01_AListIsNeverShort(t *testing.T) {
 			xml := fmt.Sprintf(small, fmt.Sprint("busy-", n), uuid)
 			for ctx.Err() == nil {
 				err := errors.Join(
-					f.Define(t.Context(), xml), f.Start(t.Context(), uuid),
+					f.Define(t.Context(), xml, false), f.Start(t.Context(), uuid),
 					f.Undefine(t.Context(), uuid), f.Destroy(t.Context(), uuid))
 				if err != nil {
 					t.Error(err)
@@ -118,7 +119,7 @@ func TestErrorsNameTheDomain(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	var e *observe.Error
-	err := f.Define(t.Context(), fmt.Sprintf(small, "foreign-off", "a0000000-0000-4000-8000-000000000001"))
+	err := f.Define(t.Context(), fmt.Sprintf(small, "foreign-off", "a0000000-0000-4000-8000-000000000001"), false)
 	if !errors.As(err, &e) || e.Object != "foreign-off" || e.Class != observe.Clash {
 		t.Errorf("clash: %#v", err)
 	}
@@ -163,5 +164,19 @@ func TestAListedDomainThatChangedIsReadAgain(t *testing.T) {
 		if err := d.Free(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What libvirt would silently ignore is an error when the document is validated.
+func TestDefineValidates(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	text := strings.Replace(fmt.Sprintf(small, "v", "a0000000-0000-4000-8000-0000000000ff"), "<memory", "<memroy/><memory", 1)
+	err := f.Define(t.Context(), text, true)
+	if observe.ClassOf(err) != observe.Permanent {
+		t.Errorf("with validation: %v, class %s", err, observe.ClassOf(err))
+	}
+	if err := f.Define(t.Context(), text, false); err != nil {
+		t.Errorf("without: %v", err)
 	}
 }

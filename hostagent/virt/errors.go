@@ -24,6 +24,7 @@ const (
 	opDefine       op = "define domain"
 	opCreate       op = "create transient domain"
 	opStart        op = "start domain"
+	opResume       op = "resume domain"
 	opShutdown     op = "shut down domain"
 	opDestroy      op = "force off domain"
 	opUndefine     op = "undefine domain"

@@ -30,11 +30,6 @@ func (c *Conn) Version(ctx context.Context) (lib, hypervisor string, err error) 
 	return v[0], v[1], err
 }
 
-// version reads libvirt's form of one: major*1,000,000 + minor*1,000 + release.
-func version(v uint32) string {
-	return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1_000%1_000, v%1_000)
-}
-
 // Capabilities gives libvirt's capabilities XML.
 func (c *Conn) Capabilities(ctx context.Context) (string, error) {
 	return do(ctx, c, reads, what{opCapabilities, c.opt.URI}, func(_ context.Context, k *link) (string, error) {

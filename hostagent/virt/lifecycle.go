@@ -13,9 +13,15 @@ import (
 // Define defines a persistent domain or redefines the one with its name and
 // UUID; a running domain goes on as it is. All metadata is replaced, foreign
 // namespaces too. Class Clash when name or UUID belongs to another domain.
-func (c *Conn) Define(ctx context.Context, xml string) error {
+// validate holds the document to libvirt's schema first, which finds what
+// libvirt would silently ignore and costs some milliseconds.
+func (c *Conn) Define(ctx context.Context, xml string, validate bool) error {
+	var flags libvirt.DomainDefineFlags
+	if validate {
+		flags = libvirt.DOMAIN_DEFINE_VALIDATE
+	}
 	_, err := do(ctx, c, writes, what{opDefine, nameIn(xml)}, func(_ context.Context, k *link) (none, error) {
-		d, err := k.conn.DomainDefineXML(xml)
+		d, err := k.conn.DomainDefineXMLFlags(xml, flags)
 		if err == nil {
 			c.hold(1)
 			c.free(d)
@@ -59,6 +65,13 @@ func (c *Conn) Shutdown(ctx context.Context, uuid string) error {
 			err = d.ShutdownFlags(libvirt.DOMAIN_SHUTDOWN_DEFAULT)
 		}
 		return unlessPower(d, err, isOff)
+	})
+}
+
+// Resume lets a paused domain go on; one that runs is left as it is.
+func (c *Conn) Resume(ctx context.Context, uuid string) error {
+	return c.change(ctx, opResume, uuid, func(_ *link, d *libvirt.Domain) error {
+		return unlessPower(d, d.Resume(), func(p observe.Power) bool { return p == observe.PowerRunning })
 	})
 }
 
@@ -108,7 +121,7 @@ func unlessPower(d *libvirt.Domain, err error, wanted func(observe.Power) bool) 
 	if !errors.Is(err, libvirt.ERR_OPERATION_INVALID) && !errors.Is(err, libvirt.ERR_INTERNAL_ERROR) {
 		return err
 	}
-	if now, readErr := power(d); readErr == nil && wanted(now) {
+	if now, _, readErr := power(d); readErr == nil && wanted(now) {
 		return nil
 	}
 	return err

@@ -127,8 +127,12 @@ func (l *loop) run(log *slog.Logger, stop, done chan struct{}) {
 // register hands libvirt its event implementation and adds the timer that wakes
 // the loop.
 func register(fired func(timer int)) (timer int, err error) {
-	if _, err := libvirt.GetVersion(); err != nil {
+	v, err := libvirt.GetVersion()
+	if err != nil {
 		return 0, libraryError(err)
+	}
+	if err := checkVersion("library", v); err != nil {
+		return 0, err
 	}
 	if err := libvirt.EventRegisterDefaultImpl(); err != nil {
 		return 0, libraryError(err)

@@ -94,3 +94,21 @@ func TestVersion(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestOldLibvirtIsRefusedByItsVersion(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[uint32]string{
+		7_010_000:  "the libvirt daemon is version 7.10.0; the agent needs 8.0.0 or later",
+		7_999_999:  "the libvirt daemon is version 7.999.999; the agent needs 8.0.0 or later",
+		8_000_000:  "",
+		12_007_000: "",
+	} {
+		got := ""
+		if err := checkVersion("daemon", v); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("version %d: %q, want %q", v, got, want)
+		}
+	}
+}

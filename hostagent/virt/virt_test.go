@@ -2,6 +2,7 @@ package virt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,7 +17,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/virttest"
 )
 
-var _ virttest.Hypervisor = (*Conn)(nil)
+var _ virttest.Handle = (*fixture)(nil)
 
 // patience is how long tests wait for what should come at once.
 const patience = 20 * time.Second
@@ -117,6 +118,24 @@ func (f *fixture) await(kind observe.EventKind) observe.Event {
 	}
 }
 
+// AdminPause suspends a domain behind the link's back.
+func (f *fixture) AdminPause(uuid string) {
+	f.t.Helper()
+	d, err := f.raw().LookupDomainByUUIDString(uuid)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := errors.Join(d.Suspend(), d.Free()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// LoseLink makes the link give its session up.
+func (f *fixture) LoseLink(detail string) { f.session.Load().report(detail) }
+
+// RestoreLink has nothing to do: the link restores itself.
+func (f *fixture) RestoreLink() {}
+
 // finish stops Run and checks that every handle was freed, every connection
 // closed and none closed with references left.
 func (f *fixture) finish() {
@@ -155,5 +174,5 @@ func eventually(t testing.TB, what string, ok func() bool) {
 
 func TestConformsOnTheTestDriver(t *testing.T) {
 	t.Parallel()
-	virttest.Conform(t, func(t *testing.T) virttest.Hypervisor { return open(t) })
+	virttest.Conform(t, func(t *testing.T) virttest.Handle { return open(t) })
 }

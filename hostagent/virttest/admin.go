@@ -43,12 +43,50 @@ func (f *Fake) AdminUndefine(uuid string) { f.admin(uuid, "undefined", f.undefin
 
 // AdminPause pauses a running domain.
 func (f *Fake) AdminPause(uuid string) {
-	f.admin(uuid, "suspended", func(d *domain) { d.paused = d.live != nil })
+	f.admin(uuid, "suspended", func(d *domain) { d.paused, d.pause = d.live != nil, "" })
 }
 
 // AdminResume lets a paused domain go on.
 func (f *Fake) AdminResume(uuid string) {
-	f.admin(uuid, "resumed", func(d *domain) { d.paused = false })
+	f.admin(uuid, "resumed", func(d *domain) { d.paused, d.pause = false, "" })
+}
+
+// FillDisk makes the domain's next write, and that of any domain resumed until
+// FreeDisk, fail for want of space: libvirt pauses it.
+func (f *Fake) FillDisk(uuid string) {
+	f.admin(uuid, "", func(d *domain) {
+		f.full = true
+		f.pauseFull(d)
+	})
+}
+
+// FreeDisk makes room again. Who is paused stays so.
+func (f *Fake) FreeDisk() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.full = false
+}
+
+func (f *Fake) pauseFull(d *domain) {
+	if d.live != nil {
+		d.paused, d.pause = true, observe.PausedNoSpace
+		f.changed(d.uuid, "suspended")
+	}
+}
+
+// AdminNetwork starts or stops a network. Running domains stay on it; none
+// starts on one that is stopped.
+func (f *Fake) AdminNetwork(name string, active bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inactive[name] = !active
+}
+
+// Degrade sets what Stats says does not work; empty: all does.
+func (f *Fake) Degrade(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.degraded = text
 }
 
 // AdminRename gives a domain another name.
@@ -123,7 +161,6 @@ func (f *Fake) SetClaims(uuid string, src observe.AddressSource, claims ...obser
 	f.admin(uuid, "", func(d *domain) { d.claims[src] = claims })
 }
 
-// admin runs effect on a domain and, with a detail, tells the reader.
 // AdminXML gives the document that a domain runs with; ok is false when it does
 // not run. No fault of the link touches it.
 func (f *Fake) AdminXML(uuid string) (xml string, ok bool) {
@@ -136,6 +173,7 @@ func (f *Fake) AdminXML(uuid string) (xml string, ok bool) {
 	return d.live.xml(), true
 }
 
+// admin runs effect on a domain and, with a detail, tells the reader.
 func (f *Fake) admin(uuid, detail string, effect func(*domain)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -21,7 +21,7 @@ const Namespace = "https://egress-proxies.example/conformance"
 // link is up, whose metadata namespace is Namespace and that has DefaultNetwork;
 // it is fresh for each test, or is cleaned of the suite's domains. Domains found
 // there must come through unchanged.
-func Conform(t *testing.T, open func(t *testing.T) Hypervisor) {
+func Conform(t *testing.T, open func(t *testing.T) Handle) {
 	for _, test := range []struct {
 		name string
 		run  func(*suite)
@@ -30,6 +30,7 @@ func Conform(t *testing.T, open func(t *testing.T) Hypervisor) {
 		{"what is done already succeeds", (*suite).idempotence},
 		{"absent is ErrNoDomain", (*suite).absence},
 		{"redefine", (*suite).redefine},
+		{"paused by an admin", (*suite).paused},
 		{"undefine while running", (*suite).undefineRunning},
 		{"clash of name or UUID", (*suite).clash},
 		{"broken XML is permanent", (*suite).brokenXML},
@@ -43,6 +44,7 @@ func Conform(t *testing.T, open func(t *testing.T) Hypervisor) {
 		{"networks", (*suite).networks},
 		{"host", (*suite).host},
 		{"context", (*suite).ended},
+		{"lost link", (*suite).lostLink},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -59,7 +61,7 @@ func Conform(t *testing.T, open func(t *testing.T) Hypervisor) {
 type suite struct {
 	*testing.T
 	ctx   context.Context
-	hv    Hypervisor
+	hv    Handle
 	found []snapshot // before the test
 }
 
@@ -124,7 +126,7 @@ func (s *suite) must(err error) {
 
 func (s *suite) define(d spec) {
 	s.Helper()
-	s.must(s.hv.Define(s.ctx, s.xml(d)))
+	s.must(s.hv.Define(s.ctx, s.xml(d), false))
 }
 
 func (s *suite) list() []observe.RawDomain {

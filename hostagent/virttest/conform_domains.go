@@ -50,6 +50,22 @@ func (s *suite) idempotence() {
 	s.must(s.hv.Undefine(s.ctx, d.uuid))
 }
 
+func (s *suite) paused() {
+	d := s.domain(1)
+	s.define(d)
+	if err := s.hv.Resume(s.ctx, d.uuid); err == nil {
+		s.Error("a domain that is off was resumed")
+	}
+	s.must(s.hv.Start(s.ctx, d.uuid))
+	s.must(s.hv.Resume(s.ctx, d.uuid))
+	s.hv.AdminPause(d.uuid)
+	s.expect(d, observe.RawDomain{Power: observe.PowerPaused, Persistent: true})
+	s.must(s.hv.Start(s.ctx, d.uuid)) // it is active: left as it is
+	s.expect(d, observe.RawDomain{Power: observe.PowerPaused, Persistent: true})
+	s.must(s.hv.Resume(s.ctx, d.uuid))
+	s.expect(d, running)
+}
+
 func (s *suite) absence() {
 	d := s.domain(1)
 	_, lookup := s.hv.LookupDomain(s.ctx, d.uuid)
@@ -126,7 +142,7 @@ func (s *suite) clash() {
 	sameName.name = d.name
 	sameUUID.uuid = d.uuid
 	for what, twin := range map[string]spec{"name": sameName, "UUID": sameUUID} {
-		if err := s.hv.Define(s.ctx, s.xml(twin)); observe.ClassOf(err) != observe.Clash {
+		if err := s.hv.Define(s.ctx, s.xml(twin), false); observe.ClassOf(err) != observe.Clash {
 			s.Errorf("same %s: %v, want class clash", what, err)
 		}
 	}
@@ -136,7 +152,7 @@ func (s *suite) clash() {
 
 func (s *suite) brokenXML() {
 	for _, text := range []string{"", "<domain", "<domain type='test'><name/></domain>", "<network><name>x</name></network>"} {
-		if err := s.hv.Define(s.ctx, text); observe.ClassOf(err) != observe.Permanent {
+		if err := s.hv.Define(s.ctx, text, false); observe.ClassOf(err) != observe.Permanent {
 			s.Errorf("defining %q gave %v, want class permanent", text, err)
 		}
 	}

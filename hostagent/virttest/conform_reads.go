@@ -53,21 +53,51 @@ func (s *suite) events() {
 		name string
 		do   func() error
 	}{
-		{"define", func() error { return s.hv.Define(s.ctx, s.xml(d)) }},
+		{"define", func() error { return s.hv.Define(s.ctx, s.xml(d), false) }},
 		{"start", func() error { return s.hv.Start(s.ctx, d.uuid) }},
 		{"destroy", func() error { return s.hv.Destroy(s.ctx, d.uuid) }},
 		{"metadata", func() error { return s.hv.SetMetadata(s.ctx, d.uuid, "<proxy/>") }},
 		{"undefine", func() error { return s.hv.Undefine(s.ctx, d.uuid) }},
 	} {
 		s.must(step.do())
-		for heard := false; !heard; {
-			select {
-			case ev := <-s.hv.Events():
-				heard = ev.Kind == observe.DomainChanged && ev.UUID == d.uuid
-			case <-s.ctx.Done():
-				s.Fatalf("no event after %s", step.name)
+		s.await(step.name, func(ev observe.Event) bool { return ev.Kind == observe.DomainChanged && ev.UUID == d.uuid })
+	}
+}
+
+// await reads events up to one that is wanted.
+func (s *suite) await(after string, wanted func(observe.Event) bool) {
+	s.Helper()
+	for {
+		select {
+		case ev := <-s.hv.Events():
+			if wanted(ev) {
+				return
 			}
+		case <-s.ctx.Done():
+			s.Fatalf("no event after %s", after)
 		}
+	}
+}
+
+// lostLink: the reader is told of the loss, then that the link is back; what
+// changes after that makes events again, and nothing became "absent" meanwhile.
+func (s *suite) lostLink() {
+	d := s.domain(1)
+	s.define(d)
+	connects := s.hv.Stats().Connects
+	s.hv.LoseLink("conformance")
+	s.await("the loss", func(ev observe.Event) bool { return ev.Kind == observe.LinkLost && ev.Detail != "" })
+	if _, err := s.hv.LookupDomain(s.ctx, d.uuid); errors.Is(err, observe.ErrNoDomain) {
+		s.Errorf("without a link: %v", err)
+	}
+	s.hv.RestoreLink()
+	s.await("the loss was healed", func(ev observe.Event) bool { return ev.Kind == observe.Connected })
+	s.define(d) // libvirt's test driver begins anew with each connection
+	s.expect(d, off)
+	s.must(s.hv.Start(s.ctx, d.uuid))
+	s.await("start", func(ev observe.Event) bool { return ev.Kind == observe.DomainChanged && ev.UUID == d.uuid })
+	if got := s.hv.Stats(); got.Connects != connects+1 || !got.Connected || got.Leaked != 0 {
+		s.Errorf("stats %+v, want %d connects", got, connects+1)
 	}
 }
 
@@ -103,6 +133,14 @@ func (s *suite) networks() {
 	if got := fmt.Sprint(prefixes); got != fmt.Sprintf("[%s]", DefaultPrefix()) {
 		s.Errorf("prefixes of %s: %s", DefaultNetwork, got)
 	}
+	active, err := s.hv.NetworkActive(s.ctx, DefaultNetwork)
+	s.must(err)
+	if !active {
+		s.Errorf("%s is not active", DefaultNetwork)
+	}
+	if _, err := s.hv.NetworkActive(s.ctx, "no-such-network"); err == nil || errors.Is(err, observe.ErrNoDomain) {
+		s.Errorf("an unknown network gave %v", err)
+	}
 	if _, err := s.hv.NetworkPrefixes(s.ctx, "no-such-network"); err == nil || errors.Is(err, observe.ErrNoDomain) {
 		s.Errorf("an unknown network gave %v", err)
 	}
@@ -135,7 +173,7 @@ func (s *suite) ended() {
 	_, lookup := s.hv.LookupDomain(ctx, d.uuid)
 	for call, err := range map[string]error{
 		"ListDomains": list, "LookupDomain": lookup,
-		"Start": s.hv.Start(ctx, d.uuid), "Undefine": s.hv.Undefine(ctx, d.uuid), "Define": s.hv.Define(ctx, text),
+		"Start": s.hv.Start(ctx, d.uuid), "Undefine": s.hv.Undefine(ctx, d.uuid), "Define": s.hv.Define(ctx, text, false),
 	} {
 		if !errors.Is(err, context.Canceled) || errors.Is(err, observe.ErrNoDomain) {
 			s.Errorf("%s with a cancelled context gave %v", call, err)

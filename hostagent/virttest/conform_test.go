@@ -4,7 +4,7 @@ import "testing"
 
 func TestFakeConforms(t *testing.T) {
 	t.Parallel()
-	Conform(t, func(*testing.T) Hypervisor {
+	Conform(t, func(*testing.T) Handle {
 		f := New(Namespace)
 		f.Preload(ForeignDomains()...)
 		return f

@@ -30,6 +30,9 @@ type Fake struct {
 	faults    map[string]*faults
 	short     shortList
 	stuck     int
+	degraded  string
+	inactive  map[string]bool // networks that are not started
+	full      bool            // disks have no room
 }
 
 // New makes a Fake without domains, with the network "default"
@@ -44,6 +47,7 @@ func New(namespace string) *Fake {
 		events:    newEventQueue(),
 		calls:     map[string]int{},
 		faults:    map[string]*faults{},
+		inactive:  map[string]bool{},
 	}
 	f.RestoreLink()
 	return f
@@ -62,7 +66,7 @@ func (f *Fake) Events() <-chan observe.Event { return f.events.out }
 func (f *Fake) Stats() observe.LinkStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := observe.LinkStats{Connected: f.connected, Connects: f.connects, Stuck: f.stuck}
+	s := observe.LinkStats{Connected: f.connected, Connects: f.connects, Stuck: f.stuck, Degraded: f.degraded}
 	if f.connected {
 		s.Open = 1
 	}

@@ -19,17 +19,29 @@ type Hypervisor interface {
 	DomainXML(ctx context.Context, uuid string, inactive bool) (string, error)
 	Claims(ctx context.Context, uuid string, src observe.AddressSource) ([]observe.Claim, error)
 	NetworkPrefixes(ctx context.Context, network string) ([]netip.Prefix, error)
+	NetworkActive(ctx context.Context, network string) (bool, error)
 	Version(ctx context.Context) (lib, hypervisor string, err error)
 	Capabilities(ctx context.Context) (string, error)
 
-	Define(ctx context.Context, xml string) error
+	Define(ctx context.Context, xml string, validate bool) error
 	CreateTransient(ctx context.Context, xml string) error
 	Start(ctx context.Context, uuid string) error
 	Shutdown(ctx context.Context, uuid string) error
+	Resume(ctx context.Context, uuid string) error
 	Destroy(ctx context.Context, uuid string) error
 	Undefine(ctx context.Context, uuid string) error
 	SetAutostart(ctx context.Context, uuid string, on bool) error
 	SetMetadata(ctx context.Context, uuid, xml string) error
 }
 
-var _ Hypervisor = (*Fake)(nil)
+// Handle is what the suite does to a hypervisor from outside: what an admin
+// does to a domain, and what befalls the link. After RestoreLink the link comes
+// up, at once or by itself.
+type Handle interface {
+	Hypervisor
+	AdminPause(uuid string)
+	LoseLink(detail string)
+	RestoreLink()
+}
+
+var _ Handle = (*Fake)(nil)

@@ -122,6 +122,19 @@ func (f *Fake) NetworkPrefixes(ctx context.Context, network string) (out []netip
 	return out, err
 }
 
+// NetworkActive tells whether a network is started.
+func (f *Fake) NetworkActive(ctx context.Context, network string) (active bool, err error) {
+	w := what{"read network", network}
+	err = f.call(ctx, "NetworkActive", w, func() error {
+		if _, ok := f.networks[network]; !ok {
+			return w.fail(observe.Transient, "no such network")
+		}
+		active = !f.inactive[network]
+		return nil
+	})
+	return active, err
+}
+
 // Version gives made-up versions.
 func (f *Fake) Version(ctx context.Context) (lib, hypervisor string, err error) {
 	err = f.call(ctx, "Version", what{"read version of", "fake"}, func() error {

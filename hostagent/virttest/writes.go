@@ -7,8 +7,8 @@ import (
 )
 
 // Define defines or redefines a persistent domain; class Clash when name or
-// UUID is another's.
-func (f *Fake) Define(ctx context.Context, xml string) error {
+// UUID is another's. The Fake has no schema to validate with.
+func (f *Fake) Define(ctx context.Context, xml string, _ bool) error {
 	w := what{"define domain", nameIn(xml)}
 	return f.call(ctx, "Define", w, func() error {
 		d, def, err := f.place(w, xml)
@@ -74,6 +74,11 @@ func (f *Fake) Start(ctx context.Context, uuid string) error {
 		if d.live != nil {
 			return nil
 		}
+		for _, n := range d.config.nics {
+			if f.inactive[n.source] {
+				return what{"start domain", uuid}.fail(observe.Transient, "network '%s' is not active", n.source)
+			}
+		}
 		d.live = d.config
 		f.record("Start", d, "started")
 		return nil
@@ -87,6 +92,26 @@ func (f *Fake) Shutdown(ctx context.Context, uuid string) error {
 		if d.power() == observe.PowerRunning && !d.deaf {
 			f.stop(d)
 			f.record("Shutdown", d, "shut down")
+		}
+		return nil
+	})
+}
+
+// Resume lets a paused domain go on. One whose disk has no room is paused again
+// at its next write.
+func (f *Fake) Resume(ctx context.Context, uuid string) error {
+	w := what{"resume domain", uuid}
+	return f.onDomain(ctx, "Resume", w, func(d *domain) error {
+		switch d.power() {
+		case observe.PowerOff:
+			return w.fail(observe.Transient, "the domain is not running")
+		case observe.PowerRunning:
+			return nil
+		}
+		d.paused, d.pause = false, ""
+		f.record("Resume", d, "resumed")
+		if f.full {
+			f.pauseFull(d)
 		}
 		return nil
 	})
@@ -109,7 +134,7 @@ func (f *Fake) stop(d *domain) {
 		delete(f.domains, d.uuid)
 		return // its definition stays readable to whoever holds it
 	}
-	d.live, d.paused, d.agent = nil, false, false
+	d.live, d.paused, d.pause, d.agent = nil, false, "", false
 }
 
 // Undefine removes a domain's definition; a running one runs on without. Where

@@ -1,0 +1,209 @@
+package hostagent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+// claims counts the address reads that are asked for, by proxy.
+func (f *farm) claims() (reads []ReadClaims) {
+	for _, ef := range f.queue {
+		if r, ok := ef.(ReadClaims); ok {
+			reads = append(reads, r)
+		}
+	}
+	return reads
+}
+
+// libvirt is told how long to wait for a guest agent by the first question to
+// it, so a new link asks all at once.
+func TestANewLinkAsksEveryGuest(t *testing.T) {
+	t.Parallel()
+	f := up(t)
+	f.hv.LoseLink("gone")
+	f.settle()
+	f.hv.RestoreLink()
+	for len(f.claims()) == 0 {
+		select {
+		case ev := <-f.hv.Events():
+			f.step(Hint{ev})
+			continue
+		default:
+		}
+		if len(f.queue) == 0 {
+			t.Fatal("no guest agent was asked after the reconnect")
+		}
+		ef := f.queue[0]
+		f.queue = f.queue[1:]
+		f.run(ef)
+	}
+	if r := f.claims()[0]; !r.Agent {
+		t.Errorf("the guest agent is not asked: %+v", r)
+	}
+}
+
+func TestI15_ASilentGuestIsAskedEverLessOften(t *testing.T) {
+	t.Parallel()
+	f := up(t)
+	name := "p"
+	w := f.agent.core.watches[name]
+	var asked []time.Duration
+	began := f.now
+	for range 2000 {
+		f.now = f.now.Add(time.Second)
+		f.step(Tick{})
+		for _, r := range f.claims() {
+			f.queue = slices.DeleteFunc(f.queue, func(ef Effect) bool { return ef == Effect(r) })
+			if r.Agent {
+				asked = append(asked, f.now.Sub(began).Round(time.Minute))
+			}
+			f.step(ClaimsRead{Name: name, Silent: r.Agent})
+		}
+	}
+	if n := len(asked); n < 4 || n > 7 {
+		t.Errorf("asked %d times in 2000 s: %v", n, asked)
+	}
+	if w.silent == 0 {
+		t.Error("its silence was not noted")
+	}
+	f.step(ClaimsRead{Name: name, Answers: []Answer{{observe.FromAgent, leaseOf(f, name)}}})
+	if w.silent != 0 {
+		t.Error("an answer does not end the silence")
+	}
+}
+
+func leaseOf(f *farm, name string) []observe.Claim {
+	f.t.Helper()
+	claims, err := f.hv.Claims(f.t.Context(), domxml.DomainUUID(testHost, name), observe.FromLease)
+	if err != nil || len(claims) == 0 {
+		f.t.Fatalf("no lease of %s: %v", name, err)
+	}
+	return claims
+}
+
+// Reads that may hang in a guest have a lane of their own.
+func TestI15_ASilentGuestDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	f := up(t)
+	lanes := map[string]string{}
+	for what, ef := range map[string]ReadClaims{
+		"usual": {Name: "p", Agent: true}, "silent": {Name: "b", Agent: true, Slow: true}, "silent, not asked": {Name: "b", Slow: true},
+	} {
+		f.agent.effect(t.Context(), ef, func(lane string, _ func() Event) { lanes[what] = lane })
+	}
+	if lanes["usual"] != laneClaims || lanes["silent"] != laneSilent || lanes["silent, not asked"] != laneClaims {
+		t.Errorf("lanes %v", lanes)
+	}
+	if n := f.agent.lanes[laneClaims].limit + f.agent.lanes[laneSilent].limit; n > 3 {
+		t.Errorf("%d guest agents asked at once; the link has 3 slots for them", n)
+	}
+}
+
+func TestSilenceIsMeasured(t *testing.T) {
+	t.Parallel()
+	f := up(t)
+	uuid := domxml.DomainUUID(testHost, "p")
+	for took, silent := range map[time.Duration]bool{10 * time.Millisecond: false, 5 * time.Second: true} {
+		hv := slowAgent{f.hv, func() { f.now = f.now.Add(took) }}
+		f.agent.p.Hypervisor = hv
+		ev := f.agent.readClaims(t.Context(), ReadClaims{Name: "p", UUID: uuid, Agent: true}).(ClaimsRead)
+		if ev.Silent != silent || len(ev.Answers) == 0 {
+			t.Errorf("agent fails after %s: %+v", took, ev)
+		}
+	}
+}
+
+// slowAgent is a guest agent that gives nothing after a while.
+type slowAgent struct {
+	Hypervisor
+	wait func()
+}
+
+func (s slowAgent) Claims(ctx context.Context, uuid string, src observe.AddressSource) ([]observe.Claim, error) {
+	if src != observe.FromAgent {
+		return s.Hypervisor.Claims(ctx, uuid, src)
+	}
+	s.wait()
+	return nil, &observe.Error{Op: "read addresses of domain", Object: uuid, Class: observe.Unavailable, Err: fmt.Errorf("no answer")}
+}
+
+// Case 70, with the whole core: paused for want of room, resumed by itself.
+func TestCase070TheDiskFillsUpAndEmpties(t *testing.T) {
+	t.Parallel()
+	f := up(t)
+	uuid := domxml.DomainUUID(testHost, "p")
+	f.tree.free = 1 << 20
+	f.hv.FillDisk(uuid)
+	f.pass(time.Minute)
+	p := f.proxy("p")
+	if c, _ := p.Condition(status.Running); c.Reason != "PausedNoSpace" || !strings.Contains(c.Message, "1 MiB free") {
+		t.Errorf("%+v", c)
+	}
+	if p.IsReady() || p.Phase != status.PhaseDegraded {
+		t.Errorf("phase %s", p.Phase)
+	}
+	changes := len(f.hv.Changes())
+	f.pass(time.Hour)
+	if got := f.hv.Changes()[changes:]; len(got) > 0 {
+		t.Errorf("changed while there is no room: %v", got)
+	}
+	f.hv.FreeDisk()
+	f.tree.free = roomy
+	f.pass(recheck)
+	f.wantReady("p")
+	if got := f.hv.Changes()[changes:]; !slices.Equal(got, []string{"Resume " + uuid}) {
+		t.Errorf("changes: %v", got)
+	}
+}
+
+// Case 108: a stopped network is named, and only what has to start on it waits.
+func TestCase108AnInactiveNetworkIsNamed(t *testing.T) {
+	t.Parallel()
+	f := up(t)
+	f.hv.AdminNetwork("default", false)
+	f.put("late", "#cloud-config\n")
+	f.pass(time.Minute)
+	f.wantReady("p")
+	c, _ := f.proxy("late").Condition(status.Synced)
+	if !strings.Contains(c.Message, "network default is not active; start it: virsh net-start default") {
+		t.Errorf("%+v", c)
+	}
+	f.hv.AdminNetwork("default", true)
+	f.pass(10 * time.Minute)
+	f.wantReady("late")
+}
+
+// What the link says of itself reaches the host's conditions, by its running
+// loop, and leaves them again.
+func TestADegradedLinkIsSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarm(t)
+		parts := f.agent.p
+		parts.Now, parts.Alive = time.Now, func(status.Host) {}
+		f.agent = New(parts)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = f.agent.Run(ctx) }()
+		for _, text := range []string{"", "libvirt answers none of 3 guest-agent calls", ""} {
+			f.hv.Degrade(text)
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			c, _ := f.agent.Status().Condition(status.LibvirtConnected)
+			if said := c.Reason == "LibvirtDegraded" && strings.Contains(c.Message, text); said != (text != "") {
+				t.Errorf("degraded %q: %+v", text, c)
+			}
+		}
+		cancel()
+		<-ended
+	})
+}

@@ -1,0 +1,91 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/status"
+)
+
+// stalledWorld is a settled one whose domain libvirt has paused.
+func stalledWorld(t *testing.T, why observe.Pause, free uint64) *world {
+	w := settledWorld(t)
+	d := w.domain(w.spec("p"), inst, observe.PowerPaused)
+	d.Pause = why
+	w.Observed.Domains[d.UUID] = d
+	w.Observed.Tree.Free = free
+	return w
+}
+
+func TestCase070OutOfSpaceIsReportedAndResumed(t *testing.T) {
+	t.Parallel()
+	w := stalledWorld(t, observe.PausedNoSpace, 12<<20)
+	r := w.make()
+	w.wantKinds(r)
+	w.wantCondition(r, "p", status.Running, status.False, "PausedNoSpace")
+	c, _ := r.Proxies[0].Condition(status.Running)
+	for _, word := range []string{"no space", "/tree", "12 MiB free", "1GiB", "limits.disk_reserve"} {
+		if !strings.Contains(c.Message, word) {
+			t.Errorf("message %q lacks %q", c.Message, word)
+		}
+	}
+	if !r.Recheck {
+		t.Error("nobody looks whether there is room again")
+	}
+	w.Observed.Tree.Free = 2 << 30
+	r = w.make()
+	w.wantKinds(r, Resume)
+	if r.Recheck {
+		t.Error("there is room, and still it is looked for")
+	}
+	w.Memory = r.Memory.Done(r.Actions[0], nil, w.Now)
+
+	// It is paused again and again: each time later, and never destroyed.
+	for _, least := range []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second} {
+		r = w.make()
+		w.wantKinds(r)
+		if wait := r.Wake.Sub(w.Now); wait < least {
+			t.Errorf("resumed again after %s, want at least %s", wait, least)
+		}
+		w.Now = r.Wake
+		r = w.make()
+		w.wantKinds(r, Resume)
+		w.Memory = r.Memory.Done(r.Actions[0], nil, w.Now)
+	}
+}
+
+func TestAnAdminsPauseIsLeft(t *testing.T) {
+	t.Parallel()
+	w := stalledWorld(t, "", roomyTree)
+	r := w.make()
+	w.wantKinds(r)
+	w.wantCondition(r, "p", status.Running, status.False, "Paused")
+}
+
+const roomyTree = 100 << 30
+
+func TestAnIOErrorIsResumedToo(t *testing.T) {
+	t.Parallel()
+	w := stalledWorld(t, observe.PausedIOError, roomyTree)
+	r := w.make()
+	w.wantKinds(r, Resume)
+	w.wantCondition(r, "p", status.Running, status.False, "PausedIOError")
+}
+
+func TestADegradedLinkIsSaidAndNothingStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Observed.Libvirt.Degraded = "libvirt answers none of 3 guest-agent calls"
+	r := w.make()
+	w.wantKinds(r, Prepare)
+	for _, c := range r.Host {
+		if c.Type != status.LibvirtConnected {
+			continue
+		}
+		if c.Status != status.False || c.Reason != "LibvirtDegraded" || !strings.Contains(c.Message, "none of 3 guest-agent calls") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
