@@ -37,6 +37,8 @@ func TestProblems(t *testing.T) {
 		{"libvirt", "[libvirt]\nuri = 'qemu+ssh://root@other/system'\nacceleration = 'hvf'", []string{
 			`c:2:1: libvirt.uri: names another host, where the disks that the agent makes here are not; want one of this host, such as "qemu:///system"`,
 			`c:3:1: libvirt.acceleration: "hvf" is not known; want one of: kvm, tcg`}},
+		{"case 63: a user's own libvirt", "[libvirt]\nuri = 'qemu:///session'", []string{
+			`c:2:1: libvirt.uri: "qemu:///session" is one user's own libvirt, whose VMs have no network of the host and end with the session; want one of this host, such as "qemu:///system"`}},
 		{"waits for libvirt", "[libvirt]\ncall_timeout = '0s'\nkeepalive = '1500ms'\nagent_timeout = 'soon'\n[limits]\ndisk_reserve = '1KiB'", []string{
 			`c:2:1: libvirt.call_timeout: "0s" is not a duration that is allowed; want a number with its unit, from "1s" to "10m0s"`,
 			`c:3:1: libvirt.keepalive: 1.5s is not possible; want whole seconds from "1s" to "60s"`,
@@ -125,7 +127,7 @@ func TestLibvirtURIs(t *testing.T) {
 		_, err := config.Decode("c", fmt.Appendf(nil, "libvirt.uri = %q", text))
 		return err
 	}
-	for _, text := range []string{"qemu:///system", "qemu:///session", "qemu+unix:///system?socket=/run/x", "test:///default", "test:///srv/node.xml"} {
+	for _, text := range []string{"qemu:///system", "qemu+unix:///system?socket=/run/x", "test:///default", "test:///srv/node.xml"} {
 		if err := uri(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}

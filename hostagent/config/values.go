@@ -73,6 +73,8 @@ func libvirtURI(text string) (string, error) {
 		return "", fmt.Errorf("is no URI; %s", allowed)
 	case u.Host != "" || u.User != nil:
 		return "", fmt.Errorf("names another host, where the disks that the agent makes here are not; %s", allowed)
+	case strings.HasPrefix(u.Scheme, "qemu") && u.Path == "/session":
+		return "", fmt.Errorf("%q is one user's own libvirt, whose VMs have no network of the host and end with the session; %s", clip(text), allowed)
 	case !slices.Contains([]string{"qemu", "qemu+unix", "test"}, u.Scheme) || len(u.Path) < len("/x"):
 		return "", fmt.Errorf("%q is no local hypervisor; %s", clip(text), allowed)
 	}

@@ -43,7 +43,11 @@ func (c *Conn) Claims(ctx context.Context, uuid string, src observe.AddressSourc
 		if err != nil {
 			return nil, err
 		}
-		return claims(answer, src), nil
+		all := claims(answer, src)
+		if src == observe.FromLease {
+			return c.latestLeases(k, d, all)
+		}
+		return all, nil
 	})
 }
 
