@@ -146,7 +146,7 @@ func (c *Core) handle(now time.Time, ev Event) []Effect {
 		if c.treeAt > c.scanAt { // an action has overtaken it
 			return c.scan()
 		}
-		c.obs.Tree = ev.Tree
+		c.obs.Tree, c.obs.Measuring = ev.Tree, false
 	case NetworksRead:
 		maps.Copy(c.obs.Prefixes, ev.Prefixes)
 		if ev.HostAddrs != nil {
@@ -157,6 +157,9 @@ func (c *Core) handle(now time.Time, ev Event) []Effect {
 	case ClaimsRead:
 		c.claimsRead(now, ev)
 	case LinkChecked:
+		if ev.Degraded == "" { // who seemed silent may have been kept waiting only
+			c.watchAnew(now)
+		}
 		c.degraded = ev.Degraded
 		c.obs.Libvirt.Degraded = ev.Degraded
 	case Probed:
@@ -299,13 +302,24 @@ func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
 	if a.Kind == plan.Start || a.Kind == plan.Destroy {
 		c.startWatching(a.Name, now)
 	}
+	var out []Effect
 	if ev.Look != nil {
-		c.saw(now, *ev.Look)
+		out = c.saw(now, *ev.Look)
+	}
+	if a.Kind == plan.Resume {
+		out = append(out, c.measure()...)
 	}
 	if ev.Err != nil || ev.Blind {
-		return c.scan() // the tree may be why
+		out = append(out, c.scan()...) // the tree may be why
 	}
-	return nil
+	return out
+}
+
+// measure looks anew how much room the image tree has: a write has just
+// failed, or is about to be tried.
+func (c *Core) measure() []Effect {
+	c.obs.Measuring, c.treeAt = true, c.clock
+	return c.scan()
 }
 
 // incarnations puts one name's fresh scan into the model, which is otherwise

@@ -25,10 +25,8 @@ const (
 // hint takes an event of the hypervisor: it only says where to look.
 func (c *Core) hint(now time.Time, ev observe.Event) []Effect {
 	switch ev.Kind {
-	case observe.Connected:
+	case observe.Connected, observe.Overflow:
 		c.watchAnew(now)
-		return c.list()
-	case observe.Overflow:
 		return c.list()
 	case observe.LinkLost:
 		c.blind(ev.Detail)
@@ -116,6 +114,7 @@ func (c *Core) listed(now time.Time, ev DomainsListed) []Effect {
 		return nil
 	}
 	c.seeing()
+	stalled := false
 	fresh := make(map[string]observe.Domain, len(ev.Domains))
 	for _, raw := range ev.Domains {
 		if l := c.looks[raw.UUID]; l != nil && l.seenAt > c.listAt {
@@ -124,8 +123,12 @@ func (c *Core) listed(now time.Time, ev DomainsListed) []Effect {
 		fresh[raw.UUID] = c.claims.read(raw)
 		delete(c.absent, raw.UUID)
 		delete(c.obs.Unsure, raw.UUID)
+		stalled = stalled || raw.Stalled && !c.obs.Domains[raw.UUID].Stalled
 	}
 	out := c.newNetworks()
+	if stalled {
+		out = append(out, c.measure()...)
+	}
 	for _, uuid := range slices.Sorted(maps.Keys(c.obs.Domains)) {
 		old := c.obs.Domains[uuid]
 		if l := c.looks[uuid]; l != nil && l.seenAt > c.listAt {
@@ -160,15 +163,15 @@ func (c *Core) looked(now time.Time, ev DomainLooked) []Effect {
 	if l.seenAt > l.askedAt {
 		return c.lookUp(ev.UUID)
 	}
-	c.saw(now, ev)
+	out := c.saw(now, ev)
 	if l.again {
-		return c.lookUp(ev.UUID)
+		out = append(out, c.lookUp(ev.UUID)...)
 	}
-	return nil
+	return out
 }
 
 // saw takes a look at one domain. Only the exact "no domain" means absent.
-func (c *Core) saw(now time.Time, ev DomainLooked) {
+func (c *Core) saw(now time.Time, ev DomainLooked) []Effect {
 	l := c.look(ev.UUID)
 	l.seenAt = c.clock
 	switch {
@@ -176,7 +179,11 @@ func (c *Core) saw(now time.Time, ev DomainLooked) {
 		l.fails, l.next = 0, time.Time{}
 		delete(c.obs.Unsure, ev.UUID)
 		delete(c.absent, ev.UUID)
+		before := c.obs.Domains[ev.UUID].Stalled
 		c.obs.Domains[ev.UUID] = c.claims.read(ev.Domain)
+		if ev.Domain.Stalled && !before {
+			return c.measure()
+		}
 	case errors.Is(ev.Err, observe.ErrNoDomain):
 		l.fails, l.next = 0, time.Time{}
 		delete(c.obs.Unsure, ev.UUID)
@@ -187,6 +194,7 @@ func (c *Core) saw(now time.Time, ev DomainLooked) {
 		l.next = now.Add(min(lookRetryMin<<min(l.fails, 10), lookRetryMax))
 		l.fails++
 	}
+	return nil
 }
 
 // verifyAbsent keeps every proxy whose domain is not known uncertain until

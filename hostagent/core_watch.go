@@ -25,6 +25,7 @@ const (
 // watch is the address reading and probing of one running proxy.
 type watch struct {
 	reading, probing    bool
+	asking              bool // a silent guest agent
 	readAgain           bool
 	reads, probes       int // in a row without the result hoped for
 	silent              int // reads in a row that the guest agent kept waiting
@@ -92,10 +93,14 @@ func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 		w = c.watches[p.Name]
 	}
 	var out []Effect
+	ask := AskAll
+	if w.silent > 0 {
+		ask = AskHost
+		out = append(out, c.askSilent(now, p, w)...)
+	}
 	if !w.reading && !now.Before(w.nextRead) {
 		w.reading, w.readAgain = true, false
-		agent := !now.Before(w.nextAgent)
-		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID, Agent: agent, Slow: w.silent > 0})
+		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID, Ask: ask})
 	}
 	if !w.reading {
 		c.watchWake = earlier(c.watchWake, w.nextRead)
@@ -115,6 +120,19 @@ func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 	return out
 }
 
+// askSilent asks a guest agent that kept its last asker waiting, when it is due.
+func (c *Core) askSilent(now time.Time, p status.Proxy, w *watch) []Effect {
+	if w.asking {
+		return nil
+	}
+	if now.Before(w.nextAgent) {
+		c.watchWake = earlier(c.watchWake, w.nextAgent)
+		return nil
+	}
+	w.asking = true
+	return []Effect{ReadClaims{Name: p.Name, UUID: p.UUID, Ask: AskSilent}}
+}
+
 func (c *Core) target(p status.Proxy) probe.Target {
 	sp := c.memory.Proxies[p.Name].Last
 	return probe.Target{
@@ -128,13 +146,17 @@ func (c *Core) claimsRead(now time.Time, ev ClaimsRead) {
 	if w == nil {
 		return
 	}
-	w.reading = false
 	agent := false
 	for _, a := range ev.Answers {
 		agent = agent || a.Source == observe.FromAgent && usable(a.Claims)
 		c.obs.Sightings[ev.Name] = observe.Merge(c.obs.Sightings[ev.Name], a.Source, a.Claims, now)
 	}
 	w.heard(agent, ev.Silent, now)
+	if ev.Ask == AskSilent {
+		w.asking = false
+		return
+	}
+	w.reading = false
 	switch {
 	case w.readAgain:
 		w.nextRead = now

@@ -2,6 +2,7 @@ package hostagent
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
@@ -56,7 +57,7 @@ func (a *Agent) effect(work context.Context, ef Effect, put func(lane string, f 
 		put(laneLooks, func() Event { return a.readNetworks(work, ef.Networks) })
 	case ReadClaims:
 		name := laneClaims
-		if ef.Agent && ef.Slow { // it would keep others from their answers
+		if ef.Ask == AskSilent { // it would keep others from their answers
 			name = laneSilent
 		}
 		put(name, func() Event { return a.readClaims(work, ef) })
@@ -171,22 +172,23 @@ func (a *Agent) readNetworks(ctx context.Context, nets []spec.Network) Event {
 	return ev
 }
 
-// silentAfter tells a guest agent that kept its asker waiting from one that is
-// not connected.
-const silentAfter = time.Second
+// silentAfter tells a guest agent that kept its asker waiting, for a second at
+// least, from one that is not connected.
+const silentAfter = 500 * time.Millisecond
 
 // readClaims asks the sources in order of trust and stops at the first that
 // has an answer, so that a proxy whose agent answers costs one call.
 func (a *Agent) readClaims(ctx context.Context, ef ReadClaims) Event {
-	ev := ClaimsRead{Name: ef.Name}
+	ev := ClaimsRead{Name: ef.Name, Ask: ef.Ask}
 	for _, src := range observe.AddressSources {
-		if src == observe.FromAgent && !ef.Agent {
+		if !ef.Ask.of(src) {
 			continue
 		}
 		began := a.p.Now()
 		claims, err := a.p.Hypervisor.Claims(ctx, ef.UUID, src)
 		if err != nil {
-			ev.Silent = ev.Silent || src == observe.FromAgent && a.p.Now().Sub(began) > silentAfter
+			kept := src == observe.FromAgent && a.p.Now().Sub(began) >= silentAfter
+			ev.Silent = ev.Silent || kept && !errors.Is(err, observe.ErrBusy)
 			a.p.Log.Debug("addresses not read", "proxy", ef.Name, "source", src, "error", err)
 			if observe.ClassOf(err) == observe.Disconnected {
 				break

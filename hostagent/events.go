@@ -41,6 +41,7 @@ type (
 	// ClaimsRead answers ReadClaims: the answers of the sources that gave one.
 	ClaimsRead struct {
 		Name    string
+		Ask     Ask
 		Answers []Answer
 		Silent  bool // the guest agent was asked, took its time and gave nothing
 	}
@@ -73,6 +74,23 @@ type (
 	// Tick says that time passed.
 	Tick struct{}
 )
+
+// Ask is whom ReadClaims asks.
+type Ask int
+
+// Whom to ask. A guest agent that kept its last asker waiting is asked alone,
+// so that what the host knows of the domain's addresses does not wait for it.
+const (
+	AskAll    Ask = iota
+	AskHost       // lease and ARP
+	AskSilent     // the guest agent
+)
+
+// of tells whether that source is asked.
+func (a Ask) of(src observe.AddressSource) bool {
+	agent := src == observe.FromAgent
+	return a == AskAll || agent == (a == AskSilent)
+}
 
 // Answer is what one source of addresses said.
 type Answer struct {
@@ -111,8 +129,7 @@ type (
 	// ReadClaims asks for a domain's addresses.
 	ReadClaims struct {
 		Name, UUID string
-		Agent      bool // ask the guest agent, too
-		Slow       bool // it kept the last asker waiting
+		Ask        Ask
 	}
 	// ProbeProxy probes a proxy.
 	ProbeProxy struct {

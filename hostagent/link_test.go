@@ -2,6 +2,7 @@ package hostagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -46,7 +48,7 @@ func TestANewLinkAsksEveryGuest(t *testing.T) {
 		f.queue = f.queue[1:]
 		f.run(ef)
 	}
-	if r := f.claims()[0]; !r.Agent {
+	if r := f.claims()[0]; r.Ask != AskAll {
 		t.Errorf("the guest agent is not asked: %+v", r)
 	}
 }
@@ -63,10 +65,10 @@ func TestI15_ASilentGuestIsAskedEverLessOften(t *testing.T) {
 		f.step(Tick{})
 		for _, r := range f.claims() {
 			f.queue = slices.DeleteFunc(f.queue, func(ef Effect) bool { return ef == Effect(r) })
-			if r.Agent {
+			if r.Ask != AskHost {
 				asked = append(asked, f.now.Sub(began).Round(time.Minute))
 			}
-			f.step(ClaimsRead{Name: name, Silent: r.Agent})
+			f.step(ClaimsRead{Name: name, Ask: r.Ask, Silent: r.Ask != AskHost})
 		}
 	}
 	if n := len(asked); n < 4 || n > 7 {
@@ -80,6 +82,73 @@ func TestI15_ASilentGuestIsAskedEverLessOften(t *testing.T) {
 		t.Error("an answer does not end the silence")
 	}
 }
+
+// A lost event may have told that a guest agent is back.
+func TestI14_AnOverflowAsksSilentGuestsAnew(t *testing.T) {
+	t.Parallel()
+	for what, ev := range map[string]Event{
+		"overflow": Hint{observe.Event{Kind: observe.Overflow}}, "the link is well again": LinkChecked{},
+	} {
+		f := up(t)
+		w := f.agent.core.watches["p"]
+		for range 6 {
+			f.step(ClaimsRead{Name: "p", Silent: true})
+		}
+		f.queue = nil
+		if !w.nextAgent.After(f.now) {
+			t.Fatalf("a silent guest is asked at %s", w.nextAgent)
+		}
+		f.step(ev)
+		if reads := f.claims(); !slices.Contains(reads, ReadClaims{Name: "p", UUID: domxml.DomainUUID(testHost, "p"), Ask: AskSilent}) {
+			t.Errorf("%s: %+v", what, reads)
+		}
+	}
+}
+
+// What the host knows of a silent guest's addresses does not wait for it.
+func TestI15_ManySilentGuestsKeepTheirLeases(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarm(t)
+		parts := f.agent.p
+		parts.Now, parts.Alive, parts.Actions = time.Now, func(status.Host) {}, 8
+		parts.Executor.Now = time.Now
+		parts.Hypervisor = slowAgent{f.hv, func() error { time.Sleep(5 * time.Second); return errors.New("no answer") }}
+		parts.Sources = []Source{constant{f}}
+		for n := range 45 {
+			name := fmt.Sprintf("p%02d", n)
+			f.specs[name] = f.spec(name, "#cloud-config\n")
+		}
+		f.agent = New(parts)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = f.agent.Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		f.hv.LoseLink("test")
+		f.hv.RestoreLink()
+		time.Sleep(4 * time.Minute)
+		synctest.Wait()
+		for _, p := range f.agent.Status().Proxies {
+			if len(p.Addresses) == 0 || p.Addresses[0].Stale {
+				t.Errorf("%s has a good lease and no fresh address: %+v", p.Name, p.Addresses)
+			}
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// constant is a source that is read once.
+type constant struct{ f *farm }
+
+func (c constant) Run(ctx context.Context, emit func(source.Snapshot)) error {
+	snap := c.f.read().Snapshot
+	snap.Read = time.Now()
+	emit(snap)
+	<-ctx.Done()
+	return nil
+}
+func (constant) Rescan() {}
 
 func leaseOf(f *farm, name string) []observe.Claim {
 	f.t.Helper()
@@ -96,7 +165,7 @@ func TestI15_ASilentGuestDelaysNoOther(t *testing.T) {
 	f := up(t)
 	lanes := map[string]string{}
 	for what, ef := range map[string]ReadClaims{
-		"usual": {Name: "p", Agent: true}, "silent": {Name: "b", Agent: true, Slow: true}, "silent, not asked": {Name: "b", Slow: true},
+		"usual": {Name: "p"}, "silent": {Name: "b", Ask: AskSilent}, "silent, not asked": {Name: "b", Ask: AskHost},
 	} {
 		f.agent.effect(t.Context(), ef, func(lane string, _ func() Event) { lanes[what] = lane })
 	}
@@ -112,10 +181,18 @@ func TestSilenceIsMeasured(t *testing.T) {
 	t.Parallel()
 	f := up(t)
 	uuid := domxml.DomainUUID(testHost, "p")
-	for took, silent := range map[time.Duration]bool{10 * time.Millisecond: false, 5 * time.Second: true} {
-		hv := slowAgent{f.hv, func() { f.now = f.now.Add(took) }}
-		f.agent.p.Hypervisor = hv
-		ev := f.agent.readClaims(t.Context(), ReadClaims{Name: "p", UUID: uuid, Agent: true}).(ClaimsRead)
+	for _, test := range []struct {
+		took   time.Duration
+		err    error
+		silent bool
+	}{
+		{10 * time.Millisecond, errors.New("not connected"), false},
+		{5 * time.Second, errors.New("no answer"), true},
+		{30 * time.Second, fmt.Errorf("%w: others hang", observe.ErrBusy), false},
+	} {
+		took, silent := test.took, test.silent
+		f.agent.p.Hypervisor = slowAgent{f.hv, func() error { f.now = f.now.Add(took); return test.err }}
+		ev := f.agent.readClaims(t.Context(), ReadClaims{Name: "p", UUID: uuid}).(ClaimsRead)
 		if ev.Silent != silent || len(ev.Answers) == 0 {
 			t.Errorf("agent fails after %s: %+v", took, ev)
 		}
@@ -125,15 +202,14 @@ func TestSilenceIsMeasured(t *testing.T) {
 // slowAgent is a guest agent that gives nothing after a while.
 type slowAgent struct {
 	Hypervisor
-	wait func()
+	wait func() error
 }
 
 func (s slowAgent) Claims(ctx context.Context, uuid string, src observe.AddressSource) ([]observe.Claim, error) {
 	if src != observe.FromAgent {
 		return s.Hypervisor.Claims(ctx, uuid, src)
 	}
-	s.wait()
-	return nil, &observe.Error{Op: "read addresses of domain", Object: uuid, Class: observe.Unavailable, Err: fmt.Errorf("no answer")}
+	return nil, &observe.Error{Op: "read addresses of domain", Object: uuid, Class: observe.Unavailable, Err: s.wait()}
 }
 
 // Case 70, with the whole core: paused for want of room, resumed by itself.
@@ -141,6 +217,8 @@ func TestCase070TheDiskFillsUpAndEmpties(t *testing.T) {
 	t.Parallel()
 	f := up(t)
 	uuid := domxml.DomainUUID(testHost, "p")
+	changes := len(f.hv.Changes())
+	f.pass(65 * time.Second) // the room was looked at a while ago
 	f.tree.free = 1 << 20
 	f.hv.FillDisk(uuid)
 	f.pass(time.Minute)
@@ -151,7 +229,6 @@ func TestCase070TheDiskFillsUpAndEmpties(t *testing.T) {
 	if p.IsReady() || p.Phase != status.PhaseDegraded {
 		t.Errorf("phase %s", p.Phase)
 	}
-	changes := len(f.hv.Changes())
 	f.pass(time.Hour)
 	if got := f.hv.Changes()[changes:]; len(got) > 0 {
 		t.Errorf("changed while there is no room: %v", got)

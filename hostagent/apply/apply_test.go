@@ -351,4 +351,16 @@ func TestCase108AStartOnAnInactiveNetworkSaysSo(t *testing.T) {
 	if err := b.Run(t.Context(), b.action(plan.Start)); !errors.Is(err, boom) {
 		t.Errorf("another failure became %v", err)
 	}
+	b.hv.AdminNetwork("default", false)
+	for _, err := range []error{
+		&observe.Error{Op: "start", Class: observe.Permanent, Err: boom},
+		&observe.Error{Op: "start", Class: observe.Transient, Err: context.DeadlineExceeded},
+		&observe.Error{Op: "start", Class: observe.Disconnected, Err: boom},
+	} {
+		b.hv.Fail("Start", 1, err)
+		asked := b.hv.Calls()["NetworkActive"]
+		if got := b.Run(t.Context(), b.action(plan.Start)); got != err || b.hv.Calls()["NetworkActive"] != asked {
+			t.Errorf("%v became %v, with %d more calls", err, got, b.hv.Calls()["NetworkActive"]-asked)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -110,19 +111,24 @@ func (e *Executor) start(ctx context.Context, a plan.Action) error {
 	return e.whyNotStarted(ctx, a, err)
 }
 
+// whyWait bounds the search for the reason of a failed start.
+const whyWait = 5 * time.Second
+
 // whyNotStarted finds what libvirt only says in words: that a network of the
-// domain is not active.
+// domain is not active. A libvirt that does not answer is not asked more.
 func (e *Executor) whyNotStarted(ctx context.Context, a plan.Action, err error) error {
-	if err == nil || observe.ClassOf(err) == observe.Disconnected {
+	if err == nil || observe.ClassOf(err) != observe.Transient || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, whyWait)
+	defer cancel()
 	for _, n := range a.Spec.Networks {
 		if n.Network == "" {
 			continue
 		}
 		if active, netErr := e.Hypervisor.NetworkActive(ctx, n.Network); netErr == nil && !active {
 			return &observe.Error{Op: "start domain of", Object: a.Name, Class: observe.Transient,
-				Err: fmt.Errorf("network %s is not active; start it: virsh net-start %s", n.Network, n.Network)}
+				Err: fmt.Errorf("network %s is not active; start it: virsh net-start %s (%w)", n.Network, n.Network, err)}
 		}
 	}
 	return err
@@ -132,7 +138,7 @@ func (e *Executor) whyNotStarted(ctx context.Context, a plan.Action, err error) 
 // admin paused stays so.
 func (e *Executor) resume(ctx context.Context, a plan.Action) error {
 	d, err := e.lookupOurs(ctx, a.Name, a.UUID)
-	if err != nil || d.Pause == "" {
+	if err != nil || !d.Stalled {
 		return err
 	}
 	return e.Hypervisor.Resume(ctx, a.UUID)

@@ -13,23 +13,13 @@ const (
 	PowerPaused  Power = "paused"
 )
 
-// Pause is why libvirt itself paused a domain; empty when an admin did, or when
-// it is not paused.
-type Pause string
-
-// Causes of a pause that are not an admin's.
-const (
-	PausedNoSpace Pause = "no space" // a disk had no room for a write
-	PausedIOError Pause = "I/O error"
-)
-
 // RawDomain is a domain as the hypervisor lists it. Metadata is the content of
 // our namespace's element as libvirt returns it, empty when there is none.
 type RawDomain struct {
 	UUID       string // canonical lower case
 	Name       string
 	Power      Power
-	Pause      Pause
+	Stalled    bool // paused by libvirt, because a disk failed a write: by default, for want of room
 	Persistent bool
 	Autostart  bool
 	Metadata   string

@@ -9,6 +9,10 @@ import (
 // absent. Every other error means "cannot see".
 var ErrNoDomain = errors.New("no such domain")
 
+// ErrBusy is a call that was not made, because others do not come back: it says
+// nothing of its object.
+var ErrBusy = errors.New("libvirt is busy")
+
 // Class says how a hypervisor error is to be retried.
 type Class string
 

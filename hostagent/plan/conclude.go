@@ -106,10 +106,10 @@ func (p *planner) runningCondition(s *subject) status.Condition {
 		c.Status, c.Reason, c.Message = status.Unknown, "CannotSee", s.verdict.message
 	case s.dom == nil:
 		c.Reason = "NoDomain"
-	case s.dom.Power == observe.PowerPaused && s.dom.Pause == "":
-		c.Reason, c.Message = "Paused", "the domain is paused; the agent leaves it so"
+	case s.dom.Power == observe.PowerPaused && s.dom.Stalled:
+		c.Reason, c.Message = p.stallReason(), p.stallMessage()
 	case s.dom.Power == observe.PowerPaused:
-		c.Reason, c.Message = pauseReason(s.dom.Pause), p.pauseMessage(s.dom.Pause)
+		c.Reason, c.Message = "Paused", "the domain is paused; the agent leaves it so"
 	case s.dom.Power != observe.PowerRunning:
 		c.Reason = "PoweredOff"
 	default:
@@ -118,15 +118,25 @@ func (p *planner) runningCondition(s *subject) status.Condition {
 	return c
 }
 
-func pauseReason(why observe.Pause) string {
-	if why == observe.PausedNoSpace {
-		return "PausedNoSpace"
-	}
-	return "PausedIOError"
+// roomy tells whether a domain whose disk had no room can go on.
+func (p *planner) roomy() bool {
+	t := p.Observed.Tree
+	return t.Marker == observe.MarkerOK && !p.Observed.Measuring && t.Free >= uint64(p.Policy.DiskReserve)
 }
 
-func (p *planner) pauseMessage(why observe.Pause) string {
-	return fmt.Sprintf("libvirt paused it, %s on a disk; image tree %s has %d MiB free, it goes on from %s (limits.disk_reserve)",
+func (p *planner) stallReason() string {
+	if p.roomy() {
+		return "PausedIOError"
+	}
+	return "PausedNoSpace"
+}
+
+func (p *planner) stallMessage() string {
+	const why = "libvirt paused it because a disk failed a write"
+	if p.Observed.Measuring {
+		return why + "; looking how much room there is"
+	}
+	return fmt.Sprintf("%s; image tree %s has %d MiB free, it goes on from %s (limits.disk_reserve)",
 		why, p.Observed.Tree.Root, p.Observed.Tree.Free>>20, p.Policy.DiskReserve)
 }
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
@@ -129,6 +130,9 @@ func (p *planner) neverGood(s *subject) bool {
 	}
 	s.verdict = verdict{phase: status.PhaseBlocked, synced: status.False, reason: "SpecInvalid",
 		message: strings.Join(s.want.Problems, "\n"), next: "wait for the spec to be corrected"}
+	if s.dom != nil && s.dom.Stalled {
+		p.meanwhile(s)
+	}
 	return true
 }
 
@@ -158,7 +162,7 @@ func (p *planner) outdated(s *subject) bool {
 	}
 	inc := p.usable(s, s.hash())
 	if inc == nil {
-		if cur := s.incarnation(s.instance()); !p.prepare(s, status.PhaseUpdating, reason) && s.off() && cur != nil && cur.Overlay {
+		if !p.prepare(s, status.PhaseUpdating, reason) {
 			p.meanwhile(s)
 		}
 		return true
@@ -172,12 +176,20 @@ func (p *planner) outdated(s *subject) bool {
 	return true
 }
 
-// meanwhile starts what is there while the new guest can not be made: an image
-// that is not to be had is no reason to stay off.
+// meanwhile lets what is there run while the new guest can not be made: an
+// image that is not to be had is no reason to stay off.
 func (p *planner) meanwhile(s *subject) {
 	v := s.verdict
-	p.poweredOff(s)
-	v.next += "; meanwhile " + s.verdict.next
+	s.verdict.next = ""
+	switch cur := s.incarnation(s.instance()); {
+	case s.off() && cur != nil && cur.Overlay:
+		p.poweredOff(s)
+	case s.dom.Stalled:
+		p.resume(s)
+	}
+	if s.verdict.next != "" {
+		v.next += "; meanwhile " + s.verdict.next
+	}
 	s.verdict = v
 }
 
@@ -230,7 +242,7 @@ func (p *planner) settled(s *subject) {
 		s.verdict.reason, s.verdict.message = "Renamed", fmt.Sprintf("the domain was renamed from %s to %s; it stays so", want, s.dom.Name)
 	}
 	if s.dom.Power == observe.PowerPaused {
-		p.stalled(s)
+		p.resume(s)
 		return
 	}
 	if !s.dom.Persistent {
@@ -255,25 +267,42 @@ func (p *planner) settled(s *subject) {
 	s.mem.Retry = Retry{}
 }
 
-// stalled: libvirt paused the domain because a write failed. It goes on once
-// the tree has room again; a domain that is paused again and again, ever later.
-func (p *planner) stalled(s *subject) {
-	if s.dom.Pause == "" {
-		return // an admin's doing
+// resume lets a domain go on that libvirt paused because a write failed, once
+// the tree has room; one that is paused again and again, ever later. They go
+// one at a time, each on what is free after the one before. What an admin
+// paused stays so.
+func (p *planner) resume(s *subject) {
+	if s.dom == nil || !s.dom.Stalled {
+		return
 	}
-	if p.Observed.Tree.Free < uint64(p.Policy.DiskReserve) {
+	wait := func(format string, a ...any) { s.verdict.next = fmt.Sprintf(format, a...) }
+	if !p.roomy() {
 		p.res.Recheck = true
-		s.verdict.next = fmt.Sprintf("resume once the image tree has %s free", p.Policy.DiskReserve)
+		wait("resume once the image tree has %s free", p.Policy.DiskReserve)
 		return
 	}
 	if r := s.mem.Resumes; !r.Last.IsZero() {
 		if at := r.Last.Add(backoff(r.Short+3, s.name)); p.Now.Before(at) {
-			s.verdict.next = "resume at " + at.UTC().Format("15:04:05Z")
+			wait("resume at %s", at.UTC().Format("15:04:05Z"))
 			p.wake(at)
 			return
 		}
 	}
-	p.step(s, Action{Kind: Resume, Reason: "the image tree has room again"})
+	if p.resuming() {
+		wait("resume after another proxy")
+		return
+	}
+	p.step(s, Action{Kind: Resume, Reason: "the image tree has room"})
+}
+
+// resuming tells whether another proxy is about to go on.
+func (p *planner) resuming() bool {
+	for _, k := range p.Observed.Busy {
+		if k == Resume {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.res.Actions, func(a Action) bool { return a.Kind == Resume })
 }
 
 // brokenSpec says of a proxy that follows its last good spec that the present

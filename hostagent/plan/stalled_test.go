@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
 // stalledWorld is a settled one whose domain libvirt has paused.
-func stalledWorld(t *testing.T, why observe.Pause, free uint64) *world {
+func stalledWorld(t *testing.T, byLibvirt bool, free uint64) *world {
 	w := settledWorld(t)
 	d := w.domain(w.spec("p"), inst, observe.PowerPaused)
-	d.Pause = why
+	d.Stalled = byLibvirt
 	w.Observed.Domains[d.UUID] = d
 	w.Observed.Tree.Free = free
 	return w
@@ -21,12 +22,12 @@ func stalledWorld(t *testing.T, why observe.Pause, free uint64) *world {
 
 func TestCase070OutOfSpaceIsReportedAndResumed(t *testing.T) {
 	t.Parallel()
-	w := stalledWorld(t, observe.PausedNoSpace, 12<<20)
+	w := stalledWorld(t, true, 12<<20)
 	r := w.make()
 	w.wantKinds(r)
 	w.wantCondition(r, "p", status.Running, status.False, "PausedNoSpace")
 	c, _ := r.Proxies[0].Condition(status.Running)
-	for _, word := range []string{"no space", "/tree", "12 MiB free", "1GiB", "limits.disk_reserve"} {
+	for _, word := range []string{"failed a write", "/tree", "12 MiB free", "1GiB", "limits.disk_reserve"} {
 		if !strings.Contains(c.Message, word) {
 			t.Errorf("message %q lacks %q", c.Message, word)
 		}
@@ -58,7 +59,7 @@ func TestCase070OutOfSpaceIsReportedAndResumed(t *testing.T) {
 
 func TestAnAdminsPauseIsLeft(t *testing.T) {
 	t.Parallel()
-	w := stalledWorld(t, "", roomyTree)
+	w := stalledWorld(t, false, roomyTree)
 	r := w.make()
 	w.wantKinds(r)
 	w.wantCondition(r, "p", status.Running, status.False, "Paused")
@@ -68,7 +69,7 @@ const roomyTree = 100 << 30
 
 func TestAnIOErrorIsResumedToo(t *testing.T) {
 	t.Parallel()
-	w := stalledWorld(t, observe.PausedIOError, roomyTree)
+	w := stalledWorld(t, true, roomyTree)
 	r := w.make()
 	w.wantKinds(r, Resume)
 	w.wantCondition(r, "p", status.Running, status.False, "PausedIOError")
@@ -88,4 +89,41 @@ func TestADegradedLinkIsSaidAndNothingStops(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
+}
+
+// A spec that can not be followed yet is no reason to stay paused.
+func TestAStalledDomainGoesOnWhateverItsSpec(t *testing.T) {
+	t.Parallel()
+	w := stalledWorld(t, true, roomyTree)
+	next := w.spec("p")
+	next.Image.SHA256 = "bbbb"
+	w.list(2, w.Now, next)
+	w.wantKinds(w.make(), Resume, FetchImage)
+
+	w = stalledWorld(t, true, roomyTree)
+	w.Desired = source.Merge(source.Snapshot{Origin: source.OriginDir, Seq: 2, Read: w.Now, Synced: true,
+		Entries: map[string]source.Entry{"p": {Name: "p", Problems: []string{"broken"}}}})
+	r := w.make()
+	w.wantKinds(r, Resume)
+	w.wantCondition(r, "p", status.Synced, status.False, "SpecInvalid")
+
+	w.Observed.Tree.Marker = observe.MarkerAbsent
+	w.wantKinds(w.make())
+}
+
+// Each goes on with what is free after the one before.
+func TestStalledDomainsGoOnOneAtATime(t *testing.T) {
+	t.Parallel()
+	w := stalledWorld(t, true, roomyTree)
+	other := w.spec("q")
+	w.incarnate(other, inst2)
+	d := w.domain(other, inst2, observe.PowerPaused)
+	d.Stalled = true
+	w.Observed.Domains[d.UUID] = d
+	w.list(2, w.Now, w.spec("p"), other)
+	w.wantKinds(w.make(), Resume)
+	w.Observed.Busy = map[string]Kind{"p": Resume}
+	w.wantKinds(w.make())
+	w.Observed.Busy, w.Observed.Measuring = nil, true
+	w.wantKinds(w.make())
 }

@@ -87,6 +87,7 @@ type Observed struct {
 	Domains   map[string]observe.Domain       // by UUID, foreign ones too
 	Unsure    map[string]string               // by UUID: why its last look-up said nothing
 	Tree      observe.Tree                    // Marker is empty until the first scan
+	Measuring bool                            // Tree.Free is about to be read anew
 	Busy      map[string]Kind                 // by proxy name: the action under way
 	Fetching  map[string]Progress             // by sha256
 	Sightings map[string][]observe.Sighting   // by proxy name

@@ -45,7 +45,7 @@ func (c *Conn) Claims(ctx context.Context, uuid string, src observe.AddressSourc
 		}
 		all := claims(answer, src)
 		if src == observe.FromLease {
-			return c.latestLeases(k, d, all)
+			all = c.latestLeases(k, d, all)
 		}
 		return all, nil
 	})

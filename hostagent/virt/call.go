@@ -62,7 +62,9 @@ func do[T any](ctx context.Context, c *Conn, of kind, w what, f func(context.Con
 		o := <-back
 		return o.value, o.err
 	}
-	c.replace(s, l)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // not because the caller is stopping
+		c.replace(s, l)
+	}
 	return zero, w.fail(observe.Transient, fmt.Errorf("no answer from libvirt: %w", ctx.Err()))
 }
 

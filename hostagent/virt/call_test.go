@@ -14,6 +14,28 @@ import (
 // slots are those of the connection in use for calls of that kind.
 func (f *fixture) slots(of kind) chan struct{} { return f.session.Load().lanes[of].now.Load().slots }
 
+// expiring is a context whose deadline is over when expire is called.
+func expiring() (ctx context.Context, expire func()) {
+	done := make(chan struct{})
+	return expiry{context.Background(), done}, func() { close(done) }
+}
+
+type expiry struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e expiry) Done() <-chan struct{} { return e.done }
+
+func (e expiry) Err() error {
+	select {
+	case <-e.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // block occupies n slots of a lane with calls that do not return before
 // release, and whose callers gave up.
 func (f *fixture) block(of kind, n int) (release func()) {
@@ -21,7 +43,7 @@ func (f *fixture) block(of kind, n int) (release func()) {
 	before := f.Stats().Stuck
 	gate := make(chan struct{})
 	for range n {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, expire := expiring()
 		entered, gone := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(gone)
@@ -30,12 +52,12 @@ func (f *fixture) block(of kind, n int) (release func()) {
 				<-gate
 				return none{}, nil
 			})
-			if !errors.Is(err, context.Canceled) || observe.ClassOf(err) != observe.Transient {
+			if !errors.Is(err, context.DeadlineExceeded) || observe.ClassOf(err) != observe.Transient {
 				f.t.Errorf("call given up: %v, class %s", err, observe.ClassOf(err))
 			}
 		}()
 		<-entered
-		cancel()
+		expire()
 		<-gone
 	}
 	if got := f.Stats().Stuck; got != before+n {

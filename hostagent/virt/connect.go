@@ -63,7 +63,7 @@ func (c *Conn) attempt(ctx context.Context, a *attempt, ended func()) {
 func (c *Conn) open() (*session, error) {
 	s := newSession()
 	for of, slots := range kindSlots {
-		l := &lane{kind: kind(of), shared: ownState(c.opt.URI)}
+		l := newLane(kind(of), ownState(c.opt.URI))
 		var k *link
 		if l.shared && of > 0 {
 			k = s.lanes[0].now.Load().link
@@ -80,6 +80,9 @@ func (c *Conn) open() (*session, error) {
 	if err := c.subscribe(s.lanes[reads].now.Load().link); err != nil {
 		s.retire()
 		return nil, err
+	}
+	for _, l := range s.lanes {
+		l.now.Load().link.use()
 	}
 	return s, nil
 }

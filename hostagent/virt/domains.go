@@ -137,7 +137,7 @@ func (c *Conn) readListed(d *libvirt.Domain, t traits) (observe.RawDomain, error
 	raw.Power = observe.PowerOff
 	switch {
 	case t.unusual[raw.UUID]:
-		if raw.Power, raw.Pause, err = power(d); err != nil {
+		if raw.Power, raw.Stalled, err = power(d); err != nil {
 			return raw, err
 		}
 	case active:
@@ -158,7 +158,7 @@ func (c *Conn) read(d *libvirt.Domain) (observe.RawDomain, error) {
 	if err != nil {
 		return raw, err
 	}
-	if raw.Power, raw.Pause, err = power(d); err != nil {
+	if raw.Power, raw.Stalled, err = power(d); err != nil {
 		return raw, err
 	}
 	if raw.Persistent, err = d.IsPersistent(); err != nil {
@@ -173,37 +173,27 @@ func (c *Conn) read(d *libvirt.Domain) (observe.RawDomain, error) {
 	return raw, err
 }
 
-func power(d *libvirt.Domain) (observe.Power, observe.Pause, error) {
+// power reads a domain's state. It asks libvirtd alone: a list must not depend
+// on a QEMU that may hang, least of all on one whose disk failed.
+func power(d *libvirt.Domain) (p observe.Power, stalled bool, err error) {
 	state, reason, err := d.GetState()
 	if err != nil {
-		return "", "", err
+		return "", false, err
 	}
 	switch state {
 	case libvirt.DOMAIN_SHUTOFF, libvirt.DOMAIN_CRASHED:
-		return observe.PowerOff, "", nil
+		return observe.PowerOff, false, nil
 	case libvirt.DOMAIN_PAUSED:
-		return observe.PowerPaused, pause(d, libvirt.DomainPausedReason(reason)), nil
-	default:
-		return observe.PowerRunning, "", nil
-	}
-}
-
-// pause tells why a domain is paused. The state alone does not tell a full disk
-// from a broken one; QEMU does, where it can be asked.
-func pause(d *libvirt.Domain, reason libvirt.DomainPausedReason) observe.Pause {
-	if reason != libvirt.DOMAIN_PAUSED_IOERROR {
-		return ""
-	}
-	disks, err := d.GetDiskErrors(0)
-	if err != nil {
-		return observe.PausedIOError
-	}
-	for _, disk := range disks {
-		if disk.Error == libvirt.DOMAIN_DISK_ERROR_NO_SPACE {
-			return observe.PausedNoSpace
+		switch libvirt.DomainPausedReason(reason) {
+		case libvirt.DOMAIN_PAUSED_STARTING_UP: // a moment only, and nobody's doing
+			return observe.PowerRunning, false, nil
+		case libvirt.DOMAIN_PAUSED_IOERROR:
+			return observe.PowerPaused, true, nil
 		}
+		return observe.PowerPaused, false, nil
+	default:
+		return observe.PowerRunning, false, nil
 	}
-	return observe.PausedIOError
 }
 
 // metadata reads our element: of the configuration, which a restart keeps, or,

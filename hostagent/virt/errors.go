@@ -101,6 +101,11 @@ func isDisconnect(code libvirt.ErrorNumber, domain libvirt.ErrorDomain, alive bo
 	if code == libvirt.ERR_INVALID_CONN || code == libvirt.ERR_OK && !alive {
 		return true
 	}
+	if alive {
+		// The daemon passes on what it met itself, with the same numbers: its
+		// link to virtlogd or virtnetworkd may be down, ours is not.
+		return false
+	}
 	if domain != libvirt.FROM_RPC && domain != libvirt.FROM_REMOTE {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,13 @@ type lane struct {
 	replacing bool
 	retired   bool
 	old       []*link // given up, maybe not closed yet
-	refused   error   // why it got no other connection when it last needed one
+	failed    time.Time
+	refused   error         // why it got no other connection when it last needed one
+	refusal   chan struct{} // closed when refused is set
+}
+
+func newLane(of kind, shared bool) *lane {
+	return &lane{kind: of, shared: shared, refusal: make(chan struct{})}
 }
 
 // channel is a connection in use, with the slots of its calls.
@@ -50,17 +57,20 @@ func (ch *channel) exhausted() bool { return int(ch.stuck.Load()) >= cap(ch.slot
 func (l *lane) take(ctx context.Context, s *session) (*channel, error) {
 	for {
 		ch := l.now.Load()
-		if err := l.hopeless(ch); err != nil {
+		refusal, err := l.hopeless(ch)
+		if err != nil {
 			return nil, err
 		}
 		select {
 		case ch.slots <- struct{}{}:
 		case <-ch.gone:
 			continue
+		case <-refusal:
+			continue
 		case <-s.done:
 			return nil, errRetired
 		case <-ctx.Done():
-			return nil, fmt.Errorf("all %d %s wait for libvirt: %w", cap(ch.slots), l.kind, ctx.Err())
+			return nil, fmt.Errorf("%w: all %d %s wait for libvirt: %w", observe.ErrBusy, cap(ch.slots), l.kind, ctx.Err())
 		}
 		if ch.link.enter() {
 			return ch, nil
@@ -75,50 +85,65 @@ func (l *lane) take(ctx context.Context, s *session) (*channel, error) {
 }
 
 // hopeless gives the error of a lane whose connection is exhausted and could
-// not be replaced: waiting for a slot would only hold the caller up.
-func (l *lane) hopeless(ch *channel) error {
-	if !ch.exhausted() {
-		return nil
-	}
+// not be replaced: waiting for a slot would only hold the caller up. Otherwise
+// it gives what tells that hope is gone.
+func (l *lane) hopeless(ch *channel) (<-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.refused
+	if l.refused == nil {
+		return l.refusal, nil
+	}
+	if !ch.exhausted() {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%w: libvirt answers none of %d %s: %w", observe.ErrBusy, cap(ch.slots), l.kind, l.refused)
 }
 
 // degraded says, for people, what does not work; empty when it does.
 func (l *lane) degraded() string {
-	ch := l.now.Load()
-	err := l.hopeless(ch)
-	if err == nil {
-		return ""
+	if _, err := l.hopeless(l.now.Load()); err != nil {
+		return err.Error()
 	}
-	return fmt.Sprintf("libvirt answers none of %d %s: %v", cap(ch.slots), l.kind, err)
+	return ""
+}
+
+// settle says why there is no other connection, or that there is hope again.
+// The caller holds mu.
+func (l *lane) settle(refused error) {
+	switch {
+	case l.refused == nil && refused != nil:
+		close(l.refusal)
+	case l.refused != nil && refused == nil:
+		l.refusal = make(chan struct{})
+	}
+	l.refused = refused
 }
 
 // mayReplace starts a replacement unless one is under way; false when there
-// may be none.
-func (l *lane) mayReplace() bool {
+// may be none. full says that there are too many connections already, pause
+// how long a failed one keeps the next from being tried.
+func (l *lane) mayReplace(full bool, pause time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.replacing || l.retired || !l.now.Load().exhausted() {
+	if l.replacing || l.retired || !l.now.Load().exhausted() || time.Since(l.failed) < pause {
 		return false
 	}
-	open := l.old[:0]
-	for _, k := range l.old {
+	l.old = slices.DeleteFunc(l.old, func(k *link) bool {
 		select {
 		case <-k.closed:
+			return true
 		default:
-			open = append(open, k)
+			return false
 		}
-	}
-	l.old = open
+	})
 	switch {
 	case l.shared:
-		l.refused = fmt.Errorf("this connection can not be replaced")
-	case len(open) >= replacedMost:
-		l.refused = fmt.Errorf("%d connections given up already", len(open))
+		l.settle(errors.New("this connection can not be replaced"))
+	case full || len(l.old) >= replacedMost:
+		l.settle(fmt.Errorf("%d connections given up already", replacedMost))
 	default:
 		l.replacing = true
+		l.settle(nil)
 	}
 	return l.replacing
 }
@@ -127,13 +152,18 @@ func (l *lane) mayReplace() bool {
 func (l *lane) replaced(k *link, err error) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.replacing, l.refused = false, err
+	l.replacing = false
+	l.settle(err)
+	if err != nil {
+		l.failed = time.Now()
+	}
 	if err != nil || l.retired {
 		return false
 	}
 	before := l.now.Load()
 	l.old = append(l.old, before.link)
 	l.now.Store(newChannel(k, cap(before.slots)))
+	k.use()
 	close(before.gone)
 	before.link.retire()
 	return true
@@ -152,19 +182,19 @@ func (l *lane) retire() {
 // one may hang as well; meanwhile callers wait for a slot, and when it takes
 // longer than a call may take, they are told so at once.
 func (c *Conn) replace(s *session, l *lane) {
-	if !l.mayReplace() {
+	if !l.mayReplace(c.full(), c.opt.ReconnectMax) {
 		return
 	}
 	c.opt.Log.Debug("no call of this kind comes back from libvirt; replacing the connection", "kind", l.kind.String())
 	ended := c.noteDial()
-	late := time.AfterFunc(c.opt.CallTimeout, func() { l.late() })
+	late := time.AfterFunc(c.opt.CallTimeout, l.late)
 	go func() {
 		defer ended()
 		k, err := c.dial(s)
-		late.Stop()
 		if err == nil && l.kind == reads {
 			err = c.subscribe(k)
 		}
+		late.Stop()
 		if !l.replaced(k, err) {
 			c.opt.Log.Debug("the connection was not replaced", "kind", l.kind.String(), "error", err)
 			if k != nil {
@@ -180,12 +210,20 @@ func (c *Conn) replace(s *session, l *lane) {
 	}()
 }
 
+// full tells whether there are as many connections as there may be. Those of
+// sessions that are over count, until their calls have come back.
+func (c *Conn) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.links)+len(c.dials) >= int(kindEnd)*(1+replacedMost)
+}
+
 // late makes callers stop waiting for a replacement that does not come.
 func (l *lane) late() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.replacing {
-		l.refused = fmt.Errorf("libvirt does not answer a new connection either")
+		l.settle(errors.New("libvirt does not answer a new connection either"))
 	}
 }
 

@@ -3,10 +3,13 @@ package virt
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/virttest"
 )
 
 // sharedNode is the test driver's default node: all connections see the same,
@@ -118,5 +121,114 @@ func TestLosingAConnectionGivenUpIsNoLoss(t *testing.T) {
 	eventually(t, "the old connection is closed", func() bool { return f.Stats().Open == int(kindEnd) })
 	if s := f.Stats(); s.Connects != 1 {
 		t.Errorf("the session was given up: %+v", s)
+	}
+}
+
+// Whether a connection is alive can be asked while it is replaced and closed.
+func TestALookAtAConnectionSurvivesItsReplacement(t *testing.T) {
+	t.Parallel()
+	f := openShared(t, patience)
+	s := f.session.Load()
+	var stopped, dead atomic.Bool
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for !stopped.Load() {
+			for _, l := range s.lanes {
+				if l.now.Load().link.dead() {
+					dead.Store(true)
+				}
+			}
+		}
+	})
+	for n := range 20 {
+		f.block(agents, kindSlots[agents])() // comes back while the replacement dials
+		eventually(t, "the connection is replaced", func() bool {
+			s := f.Stats()
+			return (s.Replaced == uint64(n)+1 || !f.session.Load().lanes[agents].now.Load().exhausted()) && s.Stuck == 0
+		})
+	}
+	stopped.Store(true)
+	watcher.Wait()
+	if dead.Load() || f.Stats().Connects != 1 {
+		t.Errorf("a healthy connection looked dead: %+v", f.Stats())
+	}
+	eventually(t, "the old connections are closed", func() bool { return f.Stats().Open == int(kindEnd) })
+}
+
+// What sessions left behind counts: losses and stuck calls together open no
+// more connections than either.
+func TestI15_ConnectionsAreBoundedOverSessions(t *testing.T) {
+	t.Parallel()
+	f := start(t, Options{URI: sharedNode, CallTimeout: patience, ReconnectMin: time.Millisecond, ReconnectMax: time.Millisecond})
+	f.await(observe.Connected)
+	var release []func()
+	for range 6 {
+		release = append(release, f.block(agents, kindSlots[agents]))
+		eventually(t, "the connection is replaced or may not be", func() bool {
+			s := f.Stats()
+			return s.Degraded != "" || !f.session.Load().lanes[agents].now.Load().exhausted()
+		})
+		f.LoseLink("test")
+		f.await(observe.LinkLost)
+		f.await(observe.Connected)
+	}
+	// A session needs its own; beyond the bound none is replaced.
+	if s := f.Stats(); s.Open > int(kindEnd)*(1+replacedMost)+int(kindEnd) {
+		t.Errorf("%+v", s)
+	}
+	for _, r := range release {
+		r()
+	}
+	eventually(t, "all is closed", func() bool { return f.Stats().Open == int(kindEnd) })
+}
+
+func TestI15_WhoWaitsForASlotHearsThatThereIsNoHope(t *testing.T) {
+	t.Parallel()
+	f := start(t, Options{URI: virttest.NodeURI(t), CallTimeout: patience})
+	f.await(observe.Connected)
+	undo := f.block(agents, kindSlots[agents]-1)
+	gate, entered := make(chan struct{}), make(chan struct{})
+	ctx, expire := expiring()
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		_, _ = do(ctx, f.Conn, agents, what{opList, "last"}, func(context.Context, *link) (none, error) {
+			close(entered)
+			<-gate
+			return none{}, nil
+		})
+	})
+	<-entered
+	waiting := make(chan error, 1)
+	go func() { waiting <- f.works(agents) }() // before hope is gone, or after: both must end
+	expire()
+	select {
+	case err := <-waiting:
+		if !errors.Is(err, observe.ErrBusy) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(patience / 2):
+		t.Error("it waits for a slot that can not come")
+	}
+	close(gate)
+	undo()
+	calls.Wait()
+	eventually(t, "all came back", func() bool { return f.Stats().Stuck == 0 })
+}
+
+// A replacement that is lost before it is in use ends no session, and one that
+// is lost just then is not forgotten.
+func TestALossBeforeUseIsKept(t *testing.T) {
+	t.Parallel()
+	s := newSession()
+	k := &link{session: s}
+	k.report("early")
+	select {
+	case reason := <-s.lost:
+		t.Errorf("the session was ended: %s", reason)
+	default:
+	}
+	k.use()
+	if reason := <-s.lost; reason != "early" {
+		t.Errorf("reason %q", reason)
 	}
 }

@@ -31,28 +31,29 @@ func familyOf(c observe.Claim) nicFamily { return nicFamily{c.MAC, c.Addr.Is4()}
 // guest whose client-id changed has another address now, and its old lease
 // lives on. libvirt's list of a domain's addresses does not tell them apart,
 // so the networks are asked; only then does it cost more calls.
-func (c *Conn) latestLeases(k *link, d *libvirt.Domain, claims []observe.Claim) ([]observe.Claim, error) {
+// What can not be asked leaves all of them.
+func (c *Conn) latestLeases(k *link, d *libvirt.Domain, claims []observe.Claim) []observe.Claim {
 	macs := ambiguous(claims)
 	if len(macs) == 0 {
-		return claims, nil
+		return claims
 	}
 	text, err := d.GetXMLDesc(0)
 	if err != nil {
-		return nil, err
+		return claims
 	}
 	networks, err := networksOf(text, macs)
 	if err != nil {
-		return nil, err
+		return claims
 	}
 	var leases []lease
 	for _, name := range networks {
 		some, err := c.leases(k, name)
 		if err != nil {
-			return nil, err
+			return claims
 		}
 		leases = append(leases, some...)
 	}
-	return latest(claims, leases), nil
+	return latest(claims, leases)
 }
 
 // ambiguous lists the MACs with more than one address of a family.
@@ -127,8 +128,14 @@ func latest(claims []observe.Claim, leases []lease) []observe.Claim {
 			best[of] = l
 		}
 	}
+	// A lease given since the claims were read is in none of them.
+	claimed := map[nicFamily]bool{}
+	for _, c := range claims {
+		of := familyOf(c)
+		claimed[of] = claimed[of] || best[of].addr == c.Addr
+	}
 	return slices.DeleteFunc(slices.Clone(claims), func(c observe.Claim) bool {
-		l, known := best[familyOf(c)]
-		return known && l.addr != c.Addr
+		of := familyOf(c)
+		return claimed[of] && best[of].addr != c.Addr
 	})
 }

@@ -45,6 +45,7 @@ func TestCase047TheLatestLeaseCounts(t *testing.T) {
 		{"whatever their order", two, []lease{at(macA, "192.0.2.9", 50), at(macA, "192.0.2.5", 10)}, leaseClaims(macA, "192.0.2.9")},
 		{"one without end is last", two, []lease{at(macA, "192.0.2.5", 0), at(macA, "192.0.2.9", 50)}, leaseClaims(macA, "192.0.2.5")},
 		{"leases of others say nothing", two, []lease{at(macB, "192.0.2.5", 10)}, two},
+		{"a lease given meanwhile", two, []lease{at(macA, "192.0.2.33", 90)}, two},
 		{"families apart", append(leaseClaims(macA, "2001:db8::1"), two...), []lease{at(macA, "192.0.2.5", 10), at(macA, "192.0.2.9", 50)},
 			leaseClaims(macA, "2001:db8::1", macA, "192.0.2.9")},
 		{"interfaces apart", append(leaseClaims(macB, "192.0.2.77"), two...), []lease{at(macA, "192.0.2.5", 60), at(macA, "192.0.2.9", 50)},

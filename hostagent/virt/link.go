@@ -16,6 +16,8 @@ type link struct {
 	callbacks []int         // event callbacks to deregister
 	undefine  atomic.Uint32 // undefine flags the driver takes; 0 until known
 	bounded   sync.Map      // UUID -> ID of the run whose agent timeout is set
+	used      atomic.Bool
+	lost      atomic.Pointer[string] // why, once it is
 	closed    chan struct{}
 	close     func()
 
@@ -35,10 +37,21 @@ func (c *Conn) adopt(conn *libvirt.Connect, s *session) *link {
 }
 
 // report says that the connection is lost, and with it the session. What
-// becomes of one that was given up already concerns nobody.
+// becomes of one that was given up already concerns nobody, and one that is not
+// in use yet keeps it to itself until it is. It never blocks: libvirt's threads
+// call it with libvirt's locks held.
 func (k *link) report(reason string) {
-	if !k.retired.Load() {
+	k.lost.CompareAndSwap(nil, &reason)
+	if k.used.Load() && !k.retired.Load() {
 		k.session.report(reason)
+	}
+}
+
+// use puts the connection into use.
+func (k *link) use() {
+	k.used.Store(true)
+	if reason := k.lost.Load(); reason != nil {
+		k.session.report(*reason)
 	}
 }
 
@@ -79,6 +92,17 @@ func (k *link) retire() {
 func (k *link) alive() bool {
 	alive, err := k.conn.IsAlive()
 	return err == nil && alive
+}
+
+// dead tells whether a connection in use has lost its socket. Whoever replaces
+// it meanwhile can not close it under this look.
+func (k *link) dead() bool {
+	if !k.enter() {
+		return false
+	}
+	alive := k.alive()
+	go k.leave() // which may close it, and that may block
+	return !alive
 }
 
 // closeLink closes in the order that leaves no reference: event callbacks,

@@ -62,7 +62,7 @@ func (s *session) watch(ctx context.Context) string {
 			return reason
 		case <-tick.C:
 			for _, l := range s.lanes {
-				if !l.now.Load().link.alive() {
+				if l.now.Load().link.dead() {
 					return "a connection is dead"
 				}
 			}

@@ -68,7 +68,12 @@ func TestADisconnectErrorOfACallEndsTheSession(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	k := f.session.Load().lanes[reads].now.Load().link
+	// What the daemon passes on is no loss of a connection that is alive.
 	err := k.fail(what{opList, "x"}, libvirt.Error{Code: libvirt.ERR_SYSTEM_ERROR, Domain: libvirt.FROM_RPC})
+	if observe.ClassOf(err) != observe.Transient || f.Stats().Connects != 1 {
+		t.Errorf("class %s, %+v", observe.ClassOf(err), f.Stats())
+	}
+	err = k.fail(what{opList, "x"}, libvirt.Error{Code: libvirt.ERR_INVALID_CONN, Domain: libvirt.FROM_RPC})
 	if observe.ClassOf(err) != observe.Disconnected {
 		t.Errorf("class %s", observe.ClassOf(err))
 	}

@@ -43,12 +43,12 @@ func (f *Fake) AdminUndefine(uuid string) { f.admin(uuid, "undefined", f.undefin
 
 // AdminPause pauses a running domain.
 func (f *Fake) AdminPause(uuid string) {
-	f.admin(uuid, "suspended", func(d *domain) { d.paused, d.pause = d.live != nil, "" })
+	f.admin(uuid, "suspended", func(d *domain) { d.paused, d.stalled = d.live != nil, false })
 }
 
 // AdminResume lets a paused domain go on.
 func (f *Fake) AdminResume(uuid string) {
-	f.admin(uuid, "resumed", func(d *domain) { d.paused, d.pause = false, "" })
+	f.admin(uuid, "resumed", func(d *domain) { d.paused, d.stalled = false, false })
 }
 
 // FillDisk makes the domain's next write, and that of any domain resumed until
@@ -69,7 +69,7 @@ func (f *Fake) FreeDisk() {
 
 func (f *Fake) pauseFull(d *domain) {
 	if d.live != nil {
-		d.paused, d.pause = true, observe.PausedNoSpace
+		d.paused, d.stalled = true, true
 		f.changed(d.uuid, "suspended")
 	}
 }

@@ -17,7 +17,7 @@ type domain struct {
 	config    *definition // what it starts with; nil: transient
 	live      *definition // what it runs on; nil: off
 	paused    bool
-	pause     observe.Pause // why, when no admin did it
+	stalled   bool // by libvirt, for want of room
 	autostart bool
 
 	deaf   bool // ignores a request to shut down
@@ -51,7 +51,7 @@ func (d *domain) raw(namespace string) observe.RawDomain {
 		UUID:       d.uuid,
 		Name:       d.name(),
 		Power:      d.power(),
-		Pause:      d.pause,
+		Stalled:    d.stalled,
 		Persistent: d.config != nil,
 		Autostart:  d.autostart,
 		Metadata:   d.current().metadata[namespace].render(namespace),

@@ -108,7 +108,7 @@ func (f *Fake) Resume(ctx context.Context, uuid string) error {
 		case observe.PowerRunning:
 			return nil
 		}
-		d.paused, d.pause = false, ""
+		d.paused, d.stalled = false, false
 		f.record("Resume", d, "resumed")
 		if f.full {
 			f.pauseFull(d)
@@ -134,7 +134,7 @@ func (f *Fake) stop(d *domain) {
 		delete(f.domains, d.uuid)
 		return // its definition stays readable to whoever holds it
 	}
-	d.live, d.paused, d.pause, d.agent = nil, false, "", false
+	d.live, d.paused, d.stalled, d.agent = nil, false, false, false
 }
 
 // Undefine removes a domain's definition; a running one runs on without. Where
