@@ -153,15 +153,25 @@ func (p *planner) addressedCondition(s *subject) status.Condition {
 		c.Status, c.Reason = status.True, "From"+sourceWord(s.addresses[0].Source)
 		c.Message = s.addresses[0].Addr.String()
 	case len(s.rejected) > 0:
-		var why []string
-		for _, r := range s.rejected {
-			why = append(why, r.Addr.String()+" "+r.Why)
-		}
-		c.Reason, c.Message = "AddressNotBelieved", strings.Join(why, "; ")
+		c.Reason, c.Message = "AddressNotBelieved", rejections(s.rejected)
 	default:
 		c.Reason, c.Message = "NoAddressYet", "neither guest agent nor lease nor ARP table gives one"
 	}
 	return c
+}
+
+// rejectedShown bounds what a guest can make the agent say.
+const rejectedShown = 3
+
+func rejections(all []observe.Rejected) string {
+	var why []string
+	for _, r := range all[:min(len(all), rejectedShown)] {
+		why = append(why, r.Addr.String()+" "+r.Why)
+	}
+	if more := len(all) - rejectedShown; more > 0 {
+		why = append(why, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(why, "; ")
 }
 
 func sourceWord(s observe.AddressSource) string {

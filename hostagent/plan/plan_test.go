@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -496,6 +497,15 @@ func TestI17_ClaimsOfAGuest(t *testing.T) {
 	r = w.make()
 	w.wantCondition(r, "p", status.Addressed, status.False, "AddressNotBelieved")
 	w.wantCondition(r, "q", status.Addressed, status.False, "AddressNotBelieved")
+	var many []observe.Sighting
+	for i := range 250 {
+		many = append(many, claim("q", fmt.Sprintf("10.0.0.%d", i+1)))
+	}
+	w.Observed.Sightings["q"] = many
+	r = w.make()
+	if c, _ := r.Proxies[1].Condition(status.Addressed); len(c.Message) > 300 || !strings.HasSuffix(c.Message, "and 247 more") {
+		t.Errorf("%d bytes: %s", len(c.Message), c.Message)
+	}
 }
 
 func TestBrokenSpecKeepsWhatRuns(t *testing.T) {
