@@ -52,7 +52,7 @@ type Libvirt struct {
 	// be cancelled: it keeps one of a few slots until libvirt answers.
 	CallTimeout time.Duration
 	// Keepalive is the pause between two signs of life that libvirt is asked
-	// for, in whole seconds. After four of them without one the link is given up.
+	// for, in whole seconds. When four are missing the link is given up.
 	Keepalive time.Duration
 	// AgentTimeout is how long libvirt waits for a guest agent, in whole seconds.
 	AgentTimeout time.Duration

@@ -118,7 +118,7 @@ func (c *Conn) keepUp(ctx context.Context) {
 		c.session.Store(s)
 		c.opt.Log.Info("connected to libvirt", "uri", c.opt.URI)
 		c.mail.setLink(observe.Event{Kind: observe.Connected})
-		reason := s.watch(ctx)
+		reason := s.watch(ctx, newPulse(), c.opt.Keepalive)
 		c.lose(reason)
 		s.retire()
 		// A link that fails at once must not make the pauses short again.

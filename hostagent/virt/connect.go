@@ -12,10 +12,6 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 )
 
-// keepaliveCount is how many keepalives may stay unanswered: the link is given
-// up after about (count+1) intervals.
-const keepaliveCount = 3
-
 // attempt is one try to open a session.
 type attempt struct{ result chan opened }
 
@@ -104,11 +100,6 @@ func (c *Conn) dial(s *session) (*link, error) {
 
 // prepare makes a connection tell of its end and checks who is at the other.
 func (c *Conn) prepare(k *link, w what) error {
-	// Drivers without a daemon have no keepalive, daemons may be built without.
-	interval := max(int(c.opt.Keepalive/time.Second), 1)
-	if err := k.conn.SetKeepAlive(interval, keepaliveCount); err != nil && !lacksKeepAlive(err) {
-		return w.wrap(err, false)
-	}
 	err := k.conn.RegisterCloseCallback(func(_ *libvirt.Connect, reason libvirt.ConnectCloseReason) {
 		k.report(closeReason(reason))
 	})
@@ -123,10 +114,6 @@ func (c *Conn) prepare(k *link, w what) error {
 		return w.fail(observe.Permanent, err)
 	}
 	return nil
-}
-
-func lacksKeepAlive(err error) bool {
-	return errors.Is(err, libvirt.ERR_NO_SUPPORT) || errors.Is(err, libvirt.ERR_OK)
 }
 
 func closeReason(reason libvirt.ConnectCloseReason) string {

@@ -13,8 +13,8 @@ type Options struct {
 
 	CallTimeout  time.Duration // how long a caller waits for one call; default 30 s
 	AgentTimeout time.Duration // how long libvirt waits for a guest agent, in whole seconds; default 5 s
-	// Keepalive is the interval of keepalives, in whole seconds; the link is
-	// given up after about four of them. Default 5 s.
+	// Keepalive is the interval in which libvirt is asked for a sign of life;
+	// the link is given up when four are missing. Default 5 s.
 	Keepalive time.Duration
 	// ReconnectMin and ReconnectMax bound the pause between attempts to
 	// connect; it doubles with each failure. Default 250 ms and 5 s.

@@ -1,10 +1,6 @@
 package virt
 
-import (
-	"context"
-	"strings"
-	"time"
-)
+import "strings"
 
 // kind is a kind of call. Each has its own connection, because the daemon
 // serves at most five requests of a connection at once (max_client_requests):
@@ -26,10 +22,6 @@ func (k kind) String() string {
 // kindSlots is how many calls of a kind run at once, below the daemon's limit.
 var kindSlots = [kindEnd]int{reads: 4, writes: 4, agents: 3}
 
-// aliveEvery is how often the connections are looked at without a round trip,
-// for a loss whose close callback was missed.
-const aliveEvery = 5 * time.Second
-
 // session is the link while it is up.
 type session struct {
 	lanes [kindEnd]*lane
@@ -47,26 +39,6 @@ func (s *session) report(reason string) {
 	select {
 	case s.lost <- reason:
 	default:
-	}
-}
-
-// watch waits until the session is lost or ctx ends and tells why.
-func (s *session) watch(ctx context.Context) string {
-	tick := time.NewTicker(aliveEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return stopping
-		case reason := <-s.lost:
-			return reason
-		case <-tick.C:
-			for _, l := range s.lanes {
-				if l.now.Load().link.dead() {
-					return "a connection is dead"
-				}
-			}
-		}
 	}
 }
 
