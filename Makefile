@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 LANES   := go run ./testdata/lab/lanes
 FUZZTIME ?= 30s
 
-.PHONY: help build setup check test test-unit test-sim test-driver test-libvirtd test-guest soak bench demo fuzz clean test-web test-package bench-fleet packages
+.PHONY: help build setup check test test-unit test-sim test-driver test-libvirtd test-versions test-guest soak bench demo fuzz clean test-web test-package bench-fleet packages
 
 help: ## list the targets
 	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -32,8 +32,11 @@ test-sim: ## random faults on the deterministic core; SIM_TIME=2m, or SIM_SEED=n
 test-driver: ## whole agents and the link to libvirt on libvirt's test driver
 	@$(LANES) test-driver
 
-test-libvirtd: ## the link to libvirt on a private libvirtd (as root)
+test-libvirtd: ## the agent through everything a private libvirtd does, in ten minutes (as root)
 	@$(LANES) test-libvirtd
+
+test-versions: ## one binary here and on a newer libvirt with modular daemons (as root)
+	@$(LANES) test-versions
 
 test-guest: ## a real guest on a private libvirtd (as root)
 	@$(LANES) test-guest
@@ -42,8 +45,8 @@ test: ## all lanes, with a summary; REQUIRE_ALL=1 makes a lane that is left out 
 	@if [ "$$(id -u)" = 0 ]; then testdata/lab/setup.sh; fi
 	@$(LANES)
 
-soak: ## the simulation for SIM_TIME, by default half an hour
-	@SIM_TIME=$${SIM_TIME:-30m} $(LANES) test-sim
+soak: ## the simulation for SIM_TIME, by default half an hour, and the long form of test-libvirtd
+	@SOAK=1 SIM_TIME=$${SIM_TIME:-30m} $(LANES) test-sim test-libvirtd
 
 test-web test-package bench-fleet packages: ## not there yet
 	@echo "make $@: not there yet" >&2; exit 1

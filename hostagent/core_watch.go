@@ -66,7 +66,7 @@ func (c *Core) watch(now time.Time) []Effect {
 			continue
 		}
 		running[p.Name] = true
-		if d.Power == observe.PowerRunning && c.obs.Libvirt.Synced {
+		if d.Power == observe.PowerRunning {
 			out = append(out, c.watchOne(now, p)...)
 		}
 	}
@@ -86,6 +86,8 @@ func (c *Core) watch(now time.Time) []Effect {
 	return out
 }
 
+// watchOne reads the addresses of one running proxy and probes it. A probe needs
+// no libvirt: while that can not be seen it alone tells who serves.
 func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 	w := c.watches[p.Name]
 	if w == nil {
@@ -93,17 +95,8 @@ func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 		w = c.watches[p.Name]
 	}
 	var out []Effect
-	ask := AskAll
-	if w.silent > 0 {
-		ask = AskHost
-		out = append(out, c.askSilent(now, p, w)...)
-	}
-	if !w.reading && !now.Before(w.nextRead) {
-		w.reading, w.readAgain = true, false
-		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID, Ask: ask})
-	}
-	if !w.reading {
-		c.watchWake = earlier(c.watchWake, w.nextRead)
+	if c.obs.Libvirt.Synced {
+		out = c.readAddresses(now, p, w)
 	}
 	if !c.set.Policy.Probe || w.probing || p.URL == "" {
 		return out
@@ -117,6 +110,24 @@ func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 		return append(out, ProbeProxy{Name: p.Name, Target: t})
 	}
 	c.watchWake = earlier(c.watchWake, w.nextProbe)
+	return out
+}
+
+// readAddresses asks for the address reads that are due.
+func (c *Core) readAddresses(now time.Time, p status.Proxy, w *watch) []Effect {
+	var out []Effect
+	ask := AskAll
+	if w.silent > 0 {
+		ask = AskHost
+		out = append(out, c.askSilent(now, p, w)...)
+	}
+	if !w.reading && !now.Before(w.nextRead) {
+		w.reading, w.readAgain = true, false
+		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID, Ask: ask})
+	}
+	if !w.reading {
+		c.watchWake = earlier(c.watchWake, w.nextRead)
+	}
 	return out
 }
 

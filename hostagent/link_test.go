@@ -259,6 +259,27 @@ func TestCase108AnInactiveNetworkIsNamed(t *testing.T) {
 	f.wantReady("late")
 }
 
+// A proxy is probed on while libvirt can not be seen: whether it serves does
+// not depend on libvirt.
+func TestI09_ProbesGoOnWithoutLibvirt(t *testing.T) {
+	t.Parallel()
+	f := up(t)
+	f.hv.LoseLink("gone")
+	f.pass(10 * time.Minute)
+	p := f.proxy("p")
+	if c, _ := p.Condition(status.Reachable); c.Status != status.True {
+		t.Errorf("%+v", c)
+	}
+	if c, _ := p.Condition(status.Running); c.Status != status.Unknown || p.URL == "" || p.IsReady() {
+		t.Errorf("%+v, URL %q", c, p.URL)
+	}
+	f.probeOK = false
+	f.pass(2 * time.Minute)
+	if c, _ := f.proxy("p").Condition(status.Reachable); c.Status != status.False {
+		t.Errorf("it does not answer any more: %+v", c)
+	}
+}
+
 // What the link says of itself reaches the host's conditions, by its running
 // loop, and leaves them again.
 func TestADegradedLinkIsSaid(t *testing.T) {

@@ -65,6 +65,7 @@ func linkUp(ctx context.Context, w wired) (down func()) {
 	}()
 	select {
 	case <-w.conn.Events():
+	case <-ended: // there is no link to be had; calls say why
 	case <-ctx.Done():
 	}
 	return func() { cancel(); <-ended }

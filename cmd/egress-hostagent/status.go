@@ -52,7 +52,8 @@ func listCommand(o *options) *cobra.Command {
 		Short: "List the proxies that serve, for programs",
 		Long: `List prints the proxies that run, have an address and answered their last probe
 as expected: one URL a line, or a JSON list. A proxy whose spec has just been
-broken by an edit serves on with its last good one and stays listed.`,
+broken by an edit serves on with its last good one and stays listed, and so does
+one that answers its probe while libvirt can not be seen.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "urls" && format != "json" {
@@ -86,17 +87,20 @@ func fetchStatus(cmd *cobra.Command, o *options) (status.Host, error) {
 	return host, err
 }
 
-// serves tells whether clients can use the proxy now.
+// serves tells whether clients can use the proxy now. While libvirt can not be
+// seen, a proxy that answers its probe serves all the same.
 func serves(p status.Proxy) bool {
-	for _, c := range p.Conditions {
-		switch c.Type {
-		case status.Running, status.Addressed, status.Reachable:
-			if c.Status != status.True {
-				return false
-			}
+	reachable, probed := p.Condition(status.Reachable)
+	if p.URL == "" || probed && reachable.Status != status.True {
+		return false
+	}
+	for _, typ := range []string{status.Running, status.Addressed} {
+		c, _ := p.Condition(typ)
+		if c.Status != status.True && !(probed && c.Status == status.Unknown) {
+			return false
 		}
 	}
-	return p.URL != ""
+	return true
 }
 
 func printList(out io.Writer, host status.Host, format string) error {

@@ -104,3 +104,34 @@ func TestListShowsWhatServes(t *testing.T) {
 		t.Errorf("an empty list is %q, %v; want []", list.String(), err)
 	}
 }
+
+func TestServes(t *testing.T) {
+	t.Parallel()
+	type truths struct{ running, addressed, reachable status.Truth } // an empty one: the condition does not apply
+	for _, test := range []struct {
+		what string
+		truths
+		url  string
+		want bool
+	}{
+		{"all well", truths{status.True, status.True, status.True}, "http://192.0.2.1:3128", true},
+		{"not probed by configuration", truths{status.True, status.True, ""}, "http://192.0.2.1:3128", true},
+		{"does not answer", truths{status.True, status.True, status.False}, "http://192.0.2.1:3128", false},
+		{"not probed yet", truths{status.True, status.True, status.Unknown}, "http://192.0.2.1:3128", false},
+		{"off", truths{status.False, status.False, status.Unknown}, "", false},
+		{"libvirt can not be seen, it answers", truths{status.Unknown, status.Unknown, status.True}, "http://192.0.2.1:3128", true},
+		{"libvirt can not be seen, it does not answer", truths{status.Unknown, status.Unknown, status.False}, "http://192.0.2.1:3128", false},
+		{"libvirt can not be seen, nobody probes", truths{status.Unknown, status.Unknown, ""}, "http://192.0.2.1:3128", false},
+		{"another proxy claims its address", truths{status.True, status.False, status.True}, "", false},
+	} {
+		p := status.Proxy{URL: test.url}
+		for typ, truth := range map[string]status.Truth{status.Running: test.running, status.Addressed: test.addressed, status.Reachable: test.reachable} {
+			if truth != "" {
+				p.Conditions = append(p.Conditions, status.Condition{Type: typ, Status: truth})
+			}
+		}
+		if got := serves(p); got != test.want {
+			t.Errorf("%s: %t", test.what, got)
+		}
+	}
+}

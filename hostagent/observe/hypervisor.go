@@ -11,7 +11,7 @@ var ErrNoDomain = errors.New("no such domain")
 
 // ErrBusy is a call that was not made, because others do not come back: it says
 // nothing of its object.
-var ErrBusy = errors.New("libvirt is busy")
+var ErrBusy = errors.New("call not made")
 
 // Class says how a hypervisor error is to be retried.
 type Class string

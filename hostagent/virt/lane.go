@@ -59,7 +59,7 @@ func (l *lane) take(ctx context.Context, s *session) (*channel, error) {
 		ch := l.now.Load()
 		refusal, err := l.hopeless(ch)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", observe.ErrBusy, err)
 		}
 		select {
 		case ch.slots <- struct{}{}:
@@ -96,7 +96,7 @@ func (l *lane) hopeless(ch *channel) (<-chan struct{}, error) {
 	if !ch.exhausted() {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("%w: libvirt answers none of %d %s: %w", observe.ErrBusy, cap(ch.slots), l.kind, l.refused)
+	return nil, fmt.Errorf("libvirt answers none of %d %s: %w", cap(ch.slots), l.kind, l.refused)
 }
 
 // degraded says, for people, what does not work; empty when it does.

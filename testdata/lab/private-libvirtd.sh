@@ -245,7 +245,9 @@ destroy_domains() {
 # end_members: politely, then not. The order lets libvirtd go before the guests it would report on.
 end_members() {
 	local id signal
-	down TERM 2>/dev/null || true
+	# One that stands still would not hear it.
+	kill -s CONT "$(pid libvirtd)" 2>/dev/null || true
+	(down TERM) 2>/dev/null || true
 	for signal in TERM KILL; do
 		if empty; then return; fi
 		for id in $(members); do

@@ -2,8 +2,8 @@
 # setup.sh: install what building and testing need on Debian 12, and only what is missing.
 #
 # usage: setup.sh [--packages-for LANE...]
-#   lanes: build unit demo-test driver libvirtd guest     without a lane: unit guest
-#   libvirtd needs build, guest needs libvirtd; these are included
+#   lanes: build unit demo-test driver libvirtd versions guest     without a lane: unit guest versions
+#   libvirtd needs build, guest and versions need libvirtd; these are included
 #
 # One line is printed for each thing done, none when there was nothing to do. It installs packages,
 # makes the system user and group egress-hostagent (where libvirtd is installed), and sees to a Go that
@@ -30,8 +30,9 @@ packages_of() {
 	unit) packages_of build && printf '%s\n' busybox genisoimage qemu-utils shellcheck util-linux xorriso ;;
 	demo-test) printf '%s\n' gcc libc6-dev libvirt0 qemu-utils ;;
 	driver) packages_of build && printf '%s\n' qemu-utils ;;
-	libvirtd) packages_of driver && printf '%s\n' dnsmasq-base iproute2 iptables \
+	libvirtd) packages_of driver && printf '%s\n' dnsmasq-base e2fsprogs iproute2 iptables \
 		libvirt-clients libvirt-daemon-system procps qemu-system-x86 util-linux ;;
+	versions) packages_of libvirtd && printf '%s\n' debian-archive-keyring mmdebstrap ;;
 	guest) packages_of libvirtd && printf '%s\n' curl debian-archive-keyring e2fsprogs extlinux fdisk \
 		genisoimage mmdebstrap syslinux-common ;;
 	*) die "unknown lane $1; see the top of $0" ;;
@@ -158,7 +159,7 @@ $(cd "$here" && go list -m 2>&1)"
 }
 
 main() {
-	local lanes=(unit guest)
+	local lanes=(unit guest versions)
 	if [ $# -gt 0 ]; then
 		if [ "$1" != --packages-for ] || [ $# = 1 ]; then die "usage: $0 [--packages-for LANE...]"; fi
 		lanes=("${@:2}")

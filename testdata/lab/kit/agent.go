@@ -1,15 +1,18 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/control"
@@ -19,6 +22,8 @@ import (
 // Setting is what an agent's configuration is made from.
 type Setting struct {
 	Acceleration  string // "kvm" or "tcg"
+	URI           string // of libvirt; empty: the place's
+	Libvirt       string // more TOML, for [libvirt]
 	Image         string // a qcow2 file, for the key debian-12
 	DeletionDelay string
 	ShutdownGrace string
@@ -29,9 +34,12 @@ type Setting struct {
 // Agent is an agent's process in a place, with its files.
 type Agent struct {
 	Place *Place
-	Bin   string // as the agent sees it
+	Bin   string   // as the agent sees it
+	Env   []string // what its environment has besides, at the next Start
 
 	cmd    *exec.Cmd
+	ended  chan struct{} // closed when cmd has ended, with this error
+	err    error
 	client *control.Client
 }
 
@@ -58,7 +66,8 @@ func (p *Place) Prepare(bin string, s Setting) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf(configText, p.URI, s.Acceleration, p.Inside, p.Tree, s.DeletionDelay, s.ShutdownGrace, s.Probe, sum) + s.Extra
+	text := fmt.Sprintf(configText, cmp.Or(s.URI, p.URI), s.Acceleration, p.Inside, p.Tree,
+		s.DeletionDelay, s.ShutdownGrace, s.Probe, sum, s.Libvirt) + s.Extra
 	return a, os.WriteFile(filepath.Join(p.Home, "config.toml"), []byte(text), 0o644)
 }
 
@@ -68,6 +77,7 @@ id = "lab"
 [libvirt]
 uri = %[1]q
 acceleration = %[2]q
+%[9]s
 
 [specs]
 dir = "%[3]s/proxies.d"
@@ -100,31 +110,56 @@ memory = "512MiB"
 // Start runs the agent as its own user; its log goes to agent.log in the
 // place's home.
 func (a *Agent) Start() error {
-	log, err := os.OpenFile(filepath.Join(a.Place.Home, "agent.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(a.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close() // the process has its own
 	a.cmd = a.Place.Command(context.Background(), true, a.Bin, "--config", filepath.Join(a.Place.Inside, "config.toml"), "run", "--verbose")
 	a.cmd.Stdout, a.cmd.Stderr = log, log
+	a.cmd.Env = append(os.Environ(), a.Env...)
 	if err := a.cmd.Start(); err != nil {
+		a.cmd = nil
 		return err
 	}
+	cmd, ended := a.cmd, make(chan struct{})
+	a.ended = ended
+	go func() {
+		a.err = cmd.Wait()
+		close(ended)
+	}()
 	return a.Wait(30*time.Second, "the agent answers", func(status.Host) bool { return true })
 }
 
-// Stop asks the agent to end and waits for it.
+// PID is the agent's process id; 0 when it does not run.
+func (a *Agent) PID() int {
+	if a.cmd == nil {
+		return 0
+	}
+	return a.cmd.Process.Pid
+}
+
+// Signal sends the agent a signal.
+func (a *Agent) Signal(sig syscall.Signal) error {
+	if a.cmd == nil {
+		return errors.New("the agent does not run")
+	}
+	return a.cmd.Process.Signal(sig)
+}
+
+// Stop asks the agent to end and waits for it; an exit code other than 0 is an
+// *exec.ExitError.
 func (a *Agent) Stop() error {
 	if a.cmd == nil {
 		return nil
 	}
 	cmd := a.cmd
 	a.cmd = nil
-	if err := cmd.Cancel(); err != nil {
+	if err := cmd.Cancel(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	err := cmd.Wait()
-	return err
+	<-a.ended
+	return a.err
 }
 
 // CLI runs one of the agent's commands as the agent's user.
@@ -141,13 +176,30 @@ func (a *Agent) Status() (status.Host, error) {
 	return a.client.Status(ctx)
 }
 
-// Wait waits until the agent's status satisfies cond.
+// gone tells whether an agent that was started and not stopped has ended.
+func (a *Agent) gone() bool {
+	if a.cmd == nil {
+		return false
+	}
+	select {
+	case <-a.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait waits until the agent's status satisfies cond; not for an agent that
+// has ended by itself.
 func (a *Agent) Wait(patience time.Duration, what string, cond func(status.Host) bool) error {
 	deadline := time.Now().Add(patience)
 	for {
 		h, err := a.Status()
 		if err == nil && cond(h) {
 			return nil
+		}
+		if a.gone() {
+			return fmt.Errorf("%s: the agent has ended by itself: %w", what, a.err)
 		}
 		if time.Now().After(deadline) {
 			if err != nil {
@@ -200,7 +252,7 @@ func (a *Agent) Remove(files ...string) error {
 
 // Tail is the end of the agent's log.
 func (a *Agent) Tail(lines int) string {
-	b, err := os.ReadFile(filepath.Join(a.Place.Home, "agent.log"))
+	b, err := os.ReadFile(a.logFile())
 	if err != nil {
 		return err.Error()
 	}

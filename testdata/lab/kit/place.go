@@ -84,6 +84,7 @@ type Place struct {
 
 	wrap func(asUser bool, args []string) []string
 	stop func() error
+	dir  string // of a private libvirtd; empty elsewhere
 }
 
 // Command prepares a command in the place, as root or as the agent's user.
@@ -116,6 +117,7 @@ func Private(dir string) (*Place, error) {
 		return nil, fmt.Errorf("private libvirtd: %w: %s", err, out)
 	}
 	return &Place{
+		dir:  dir,
 		Home: filepath.Join(dir, "home"), Inside: "/var/lib/" + User,
 		Tree: "/var/lib/libvirt/images/egress", URI: "qemu:///system", Gateway: "192.168.122.1",
 		wrap: func(asUser bool, args []string) []string {

@@ -58,6 +58,7 @@ const (
 	virt   = "./hostagent/virt"
 	daemon = "./cmd/egress-hostagent"
 	lab    = "./testdata/lab/"
+	tagged = "-tags=guest,libvirtd,versions" // what other lanes build
 )
 
 // lanes are in the order in which they run: what fails fast comes first.
@@ -71,8 +72,8 @@ func lanes() []lane {
 			command("everything but virt and its command builds without cgo", false, noCgo, with("go", "build")...),
 			command("release build needs only libc", false, nil, "testdata/lab/check-release.sh"),
 			command("go vet", false, nil, "go", "vet", "./...", lab+"..."),
-			command("go vet of the lanes behind tags", false, nil, "go", "vet", "-tags=guest,libvirtd", virt, daemon),
-			command("staticcheck", false, nil, "go", "tool", "-modfile=packaging/tools/go.mod", "staticcheck", "./...", lab+"..."),
+			command("go vet of the lanes behind tags", false, nil, "go", "vet", tagged, virt, daemon, lab+"..."),
+			command("staticcheck", false, nil, "go", "tool", "-modfile=packaging/tools/go.mod", "staticcheck", tagged, "./...", lab+"..."),
 			command("shell scripts parse", false, nil, "sh", "-c", "for f in testdata/lab/*.sh .ci/run; do bash -n $f || exit 1; done"),
 		}},
 		{"test-unit", nil, []step{goTest(false, with("-race", "-timeout=5m")...)}},
@@ -82,6 +83,10 @@ func lanes() []lane {
 		}},
 		{"test-libvirtd", []need{root, libvirtHeaders, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86")}, []step{
 			onDaemon("-tags=libvirtd", "-timeout=5m", "-count=1", "-run=OnADaemon$", virt),
+			goTest(true, "-tags=libvirtd", "-timeout="+linkTime(), "-count=1", "-v", lab+"link"),
+		}},
+		{"test-versions", []need{root, libvirtHeaders, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86"), tool("mmdebstrap", "mmdebstrap")}, []step{
+			otherVersions,
 		}},
 		{"test-guest", []need{root, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86"), tool("mmdebstrap", "mmdebstrap")}, []step{
 			goTest(true, "-tags=guest", "-timeout=20m", "-count=1", "-v", "-run=^TestGuest", daemon),
@@ -94,4 +99,12 @@ func simTime() string {
 		return t
 	}
 	return "30s"
+}
+
+// linkTime bounds the tests of the link to libvirt; SOAK=1 makes them long.
+func linkTime() string {
+	if os.Getenv("SOAK") == "1" {
+		return "4h"
+	}
+	return "20m"
 }

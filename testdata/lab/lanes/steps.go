@@ -47,33 +47,37 @@ type event struct {
 // shown as it comes when live is set.
 func goTest(live bool, args ...string) step {
 	return func() tally {
-		cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			fmt.Printf("   go test: %v\n", err)
-			return tally{failed: 1}
-		}
-		c := counter{live: live, said: map[string][]string{}}
-		sc := bufio.NewScanner(out)
-		sc.Buffer(nil, 16<<20)
-		for sc.Scan() {
-			var ev event
-			if json.Unmarshal(sc.Bytes(), &ev) != nil {
-				fmt.Println("   " + sc.Text())
-				continue
-			}
-			c.take(ev)
-		}
-		if err := cmd.Wait(); err != nil && c.failed == 0 {
-			fmt.Printf("   go test %s: %v\n", strings.Join(args, " "), err)
-			c.failed++
-		}
-		return c.tally
+		return counted(live, "go test "+strings.Join(args, " "), exec.Command("go", append([]string{"test", "-json"}, args...)...))
 	}
+}
+
+// counted runs a command that prints test2json's events and counts its tests.
+func counted(live bool, what string, cmd *exec.Cmd) tally {
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Printf("   %s: %v\n", what, err)
+		return tally{failed: 1}
+	}
+	c := counter{live: live, said: map[string][]string{}}
+	sc := bufio.NewScanner(out)
+	sc.Buffer(nil, 16<<20)
+	for sc.Scan() {
+		var ev event
+		if json.Unmarshal(sc.Bytes(), &ev) != nil {
+			fmt.Println("   " + sc.Text())
+			continue
+		}
+		c.take(ev)
+	}
+	if err := cmd.Wait(); err != nil && c.failed == 0 {
+		fmt.Printf("   %s: %v\n", what, err)
+		c.failed++
+	}
+	return c.tally
 }
 
 // onDaemon is goTest on a private libvirtd: the test binary runs inside its
