@@ -282,62 +282,6 @@ func (c *Core) rescan() []Effect {
 	return []Effect{RescanSources{}}
 }
 
-func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
-	a := ev.Action
-	c.memory = c.memory.Done(a, ev.Err, now)
-	if ev.Tree != nil {
-		c.obs.Tree, c.treeAt = *ev.Tree, c.clock
-	}
-	if a.Kind == plan.FetchImage {
-		delete(c.obs.Fetching, a.Image.SHA256)
-		return nil
-	}
-	delete(c.obs.Busy, a.Name)
-	if a.Name == "" {
-		return nil
-	}
-	if !ev.Blind {
-		c.incarnations(a.Name, ev.Incarnations)
-	}
-	if a.Kind == plan.Start || a.Kind == plan.Destroy {
-		c.startWatching(a.Name, now)
-	}
-	var out []Effect
-	if ev.Look != nil {
-		out = c.saw(now, *ev.Look)
-	}
-	if a.Kind == plan.Resume {
-		out = append(out, c.measure()...)
-	}
-	if ev.Err != nil || ev.Blind {
-		out = append(out, c.scan()...) // the tree may be why
-	}
-	return out
-}
-
-// measure looks anew how much room the image tree has: a write has just
-// failed, or is about to be tried.
-func (c *Core) measure() []Effect {
-	c.obs.Measuring, c.treeAt = true, c.clock
-	return c.scan()
-}
-
-// incarnations puts one name's fresh scan into the model, which is otherwise
-// replaced as a whole: a scan that is under way is older, so it is repeated.
-func (c *Core) incarnations(name string, incs []observe.Incarnation) {
-	c.treeAt = c.clock
-	m := maps.Clone(c.obs.Tree.Incarnations)
-	if m == nil {
-		m = map[string][]observe.Incarnation{}
-	}
-	if len(incs) == 0 {
-		delete(m, name)
-	} else {
-		m[name] = incs
-	}
-	c.obs.Tree.Incarnations = m
-}
-
 // uuid is a memo of domxml.DomainUUID, which two hashes a call make too slow
 // for every pass over all proxies.
 func (c *Core) uuid(name string) string {

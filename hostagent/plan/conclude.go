@@ -118,28 +118,6 @@ func (p *planner) runningCondition(s *subject) status.Condition {
 	return c
 }
 
-// roomy tells whether a domain whose disk had no room can go on.
-func (p *planner) roomy() bool {
-	t := p.Observed.Tree
-	return t.Marker == observe.MarkerOK && !p.Observed.Measuring && t.Free >= uint64(p.Policy.DiskReserve)
-}
-
-func (p *planner) stallReason() string {
-	if p.roomy() {
-		return "PausedIOError"
-	}
-	return "PausedNoSpace"
-}
-
-func (p *planner) stallMessage() string {
-	const why = "libvirt paused it because a disk failed a write"
-	if p.Observed.Measuring {
-		return why + "; looking how much room there is"
-	}
-	return fmt.Sprintf("%s; image tree %s has %d MiB free, it goes on from %s (limits.disk_reserve)",
-		why, p.Observed.Tree.Root, p.Observed.Tree.Free>>20, p.Policy.DiskReserve)
-}
-
 func (p *planner) addressedCondition(s *subject) status.Condition {
 	c := status.Condition{Type: status.Addressed, Status: status.False}
 	switch {

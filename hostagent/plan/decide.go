@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
@@ -265,44 +264,6 @@ func (p *planner) settled(s *subject) {
 		}
 	}
 	s.mem.Retry = Retry{}
-}
-
-// resume lets a domain go on that libvirt paused because a write failed, once
-// the tree has room; one that is paused again and again, ever later. They go
-// one at a time, each on what is free after the one before. What an admin
-// paused stays so.
-func (p *planner) resume(s *subject) {
-	if s.dom == nil || !s.dom.Stalled {
-		return
-	}
-	wait := func(format string, a ...any) { s.verdict.next = fmt.Sprintf(format, a...) }
-	if !p.roomy() {
-		p.res.Recheck = true
-		wait("resume once the image tree has %s free", p.Policy.DiskReserve)
-		return
-	}
-	if r := s.mem.Resumes; !r.Last.IsZero() {
-		if at := r.Last.Add(backoff(r.Short+3, s.name)); p.Now.Before(at) {
-			wait("resume at %s", at.UTC().Format("15:04:05Z"))
-			p.wake(at)
-			return
-		}
-	}
-	if p.resuming() {
-		wait("resume after another proxy")
-		return
-	}
-	p.step(s, Action{Kind: Resume, Reason: "the image tree has room"})
-}
-
-// resuming tells whether another proxy is about to go on.
-func (p *planner) resuming() bool {
-	for _, k := range p.Observed.Busy {
-		if k == Resume {
-			return true
-		}
-	}
-	return slices.ContainsFunc(p.res.Actions, func(a Action) bool { return a.Kind == Resume })
 }
 
 // brokenSpec says of a proxy that follows its last good spec that the present
