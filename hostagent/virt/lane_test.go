@@ -162,12 +162,15 @@ func TestI15_ConnectionsAreBoundedOverSessions(t *testing.T) {
 	f := start(t, Options{URI: sharedNode, CallTimeout: patience, ReconnectMin: time.Millisecond, ReconnectMax: time.Millisecond})
 	f.await(observe.Connected)
 	var release []func()
-	for range 6 {
+	for range 10 { // each leaves two behind
 		release = append(release, f.block(agents, kindSlots[agents]))
 		eventually(t, "the connection is replaced or may not be", func() bool {
 			s := f.Stats()
 			return s.Degraded != "" || !f.session.Load().lanes[agents].now.Load().exhausted()
 		})
+		if f.Stats().Degraded == "" {
+			release = append(release, f.block(agents, 1))
+		}
 		f.LoseLink("test")
 		f.await(observe.LinkLost)
 		f.await(observe.Connected)
@@ -230,5 +233,22 @@ func TestALossBeforeUseIsKept(t *testing.T) {
 	k.use()
 	if reason := <-s.lost; reason != "early" {
 		t.Errorf("reason %q", reason)
+	}
+	k.retired.Store(true)
+	k.report("late")
+	select {
+	case reason := <-s.lost:
+		t.Errorf("the end of a connection given up ended the session: %s", reason)
+	default:
+	}
+}
+
+// A connection that may be closed by now is not asked whether it lives.
+func TestAConnectionGivenUpIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	k := &link{close: func() {}} // any look would need its conn
+	k.retire()
+	if k.dead() {
+		t.Error("it counts as dead")
 	}
 }
