@@ -13,8 +13,7 @@ import (
 )
 
 // replacedMost is how many connections of a lane that wait for calls nobody
-// waits for any more there may be beside the one in use. It bounds the sockets,
-// and the threads that are stuck in libvirt: (1+3) x (4+4+3) in all.
+// waits for any more there may be beside the one in use.
 const replacedMost = 3
 
 // lane is where the calls of one kind go. When none of its calls comes back,
@@ -182,7 +181,7 @@ func (l *lane) retire() {
 // one may hang as well; meanwhile callers wait for a slot, and when it takes
 // longer than a call may take, they are told so at once.
 func (c *Conn) replace(s *session, l *lane) {
-	if !l.mayReplace(c.full(), c.opt.ReconnectMax) {
+	if !l.mayReplace(!c.room(1), c.opt.ReconnectMax) {
 		return
 	}
 	c.opt.Log.Debug("no call of this kind comes back from libvirt; replacing the connection", "kind", l.kind.String())
@@ -210,12 +209,15 @@ func (c *Conn) replace(s *session, l *lane) {
 	}()
 }
 
-// full tells whether there are as many connections as there may be. Those of
-// sessions that are over count, until their calls have come back.
-func (c *Conn) full() bool {
+// connectionsMost is how many connections there may be in all, those of sessions
+// that are over included: they stay until their calls have come back.
+const connectionsMost = int(kindEnd) * (1 + replacedMost)
+
+// room tells whether n more connections may be opened.
+func (c *Conn) room(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.links)+len(c.dials) >= int(kindEnd)*(1+replacedMost)
+	return len(c.links)+len(c.dials)+n <= connectionsMost
 }
 
 // late makes callers stop waiting for a replacement that does not come.
