@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,7 +113,8 @@ func TestI15_ManySilentGuestsKeepTheirLeases(t *testing.T) {
 		f := newFarm(t)
 		parts := f.agent.p
 		parts.Now, parts.Alive, parts.Actions = time.Now, func(status.Host) {}, 8
-		parts.Executor.Now = time.Now
+		var nth atomic.Int64
+		parts.Executor.Now, parts.Executor.NewInstance = time.Now, func() string { return fmt.Sprintf("i-%016x", nth.Add(1)) }
 		parts.Hypervisor = slowAgent{f.hv, func() error { time.Sleep(5 * time.Second); return errors.New("no answer") }}
 		parts.Sources = []Source{constant{f}}
 		for n := range 45 {

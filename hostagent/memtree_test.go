@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/image"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -12,8 +13,10 @@ import (
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
-// memTree is an image tree in memory.
+// memTree is an image tree in memory. Its methods may be called from any
+// goroutine; tests that touch its fields call them from one.
 type memTree struct {
+	mu     sync.Mutex
 	marker observe.MarkerState
 	bases  map[string]observe.Base
 	incs   map[string][]observe.Incarnation
@@ -42,9 +45,15 @@ func (m *memTree) check() error {
 	return nil
 }
 
-func (m *memTree) CheckMarker() error { return m.check() }
+func (m *memTree) CheckMarker() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.check()
+}
 
 func (m *memTree) Scan() observe.Tree {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	t := observe.Tree{Root: "/tree", Marker: m.marker}
 	if m.marker != observe.MarkerOK {
 		t.Detail = "no marker in /tree"
@@ -55,19 +64,27 @@ func (m *memTree) Scan() observe.Tree {
 	t.Bases = maps.Clone(m.bases)
 	t.Incarnations = map[string][]observe.Incarnation{}
 	for name := range m.incs {
-		t.Incarnations[name] = m.ScanName(name)
+		t.Incarnations[name] = slices.Clone(m.incs[name])
 	}
 	return t
 }
 
-func (m *memTree) ScanName(name string) []observe.Incarnation { return slices.Clone(m.incs[name]) }
+func (m *memTree) ScanName(name string) []observe.Incarnation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.incs[name])
+}
 
 func (m *memTree) InitMarker() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.marker = observe.MarkerOK
 	return nil
 }
 
 func (m *memTree) EnsureBase(_ context.Context, img spec.Image, _ func(done, total int64)) (observe.Base, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := errors.Join(m.check(), m.broken[img.Source]); err != nil {
 		return observe.Base{}, err
 	}
@@ -86,6 +103,8 @@ func (m *memTree) at(name, instance string) *observe.Incarnation {
 }
 
 func (m *memTree) CreateOverlay(_ context.Context, name, instance string, base observe.Base, _ spec.Size) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if _, ok := m.bases[base.SHA256]; !ok {
 		return errors.New("no base " + base.SHA256)
 	}
@@ -94,19 +113,25 @@ func (m *memTree) CreateOverlay(_ context.Context, name, instance string, base o
 }
 
 func (m *memTree) WriteSeed(name, instance string, _ seed.Image) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.at(name, instance).Seed = true
 	return m.check()
 }
 
 func (m *memTree) WriteRecord(rec observe.Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.at(rec.Name, rec.Instance).Record = &rec
 	return m.check()
 }
 
-func (m *memTree) PrepareConsole(string) error { return m.check() }
-func (m *memTree) RemoveConsole(string) error  { return m.check() }
+func (m *memTree) PrepareConsole(string) error { return m.CheckMarker() }
+func (m *memTree) RemoveConsole(string) error  { return m.CheckMarker() }
 
 func (m *memTree) RemoveIncarnation(name, instance string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.incs[name] = slices.DeleteFunc(m.incs[name], func(i observe.Incarnation) bool { return i.Instance == instance })
 	if len(m.incs[name]) == 0 {
 		delete(m.incs, name)
