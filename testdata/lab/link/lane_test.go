@@ -62,7 +62,7 @@ func newLane(t *testing.T, s setting) *lane {
 			_ = l.agent.Stop()
 		}
 		if t.Failed() {
-			t.Logf("agent's log:\n%s", l.agent.Tail(40))
+			t.Logf("agent's log:\n%s", l.agent.Tail(150))
 		}
 		l.clear()
 	})

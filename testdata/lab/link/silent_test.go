@@ -174,6 +174,9 @@ func TestI15_CallsThatNeverReturnDegradeTheLink(t *testing.T) {
 	base, replaced := l.process(), l.host().Link.Replaced
 
 	release := l.hangAgents(all)
+	for _, name := range all {
+		l.await(patience, "a command hangs in "+name, func() bool { return fakes[name].Requests(neverAnswered) > 0 })
+	}
 	var commands []string
 	for _, d := range domains(all) {
 		// An event that costs nothing: addresses are read after it.
