@@ -34,7 +34,7 @@ func (c *Core) hint(now time.Time, ev observe.Event) []Effect {
 		if name := c.nameOf(ev.UUID); name != "" {
 			c.startWatching(name, now)
 			if ev.Kind == observe.AgentChanged {
-				c.watches[name].nextAgent = now
+				c.watches[name].askAgent(now)
 			}
 		}
 		if ev.Kind == observe.DomainChanged {

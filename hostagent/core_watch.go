@@ -31,6 +31,7 @@ type watch struct {
 	silent              int // reads in a row that the guest agent kept waiting
 	nextRead, nextProbe time.Time
 	nextAgent           time.Time // a silent one is not asked before
+	agentAgain          bool      // it is to be asked once more
 	lastTarget          probe.Target
 }
 
@@ -48,9 +49,9 @@ func (c *Core) startWatching(name string, now time.Time) {
 // watchAnew reads the addresses of all that runs soon: with the first read on a
 // new link libvirt is told how long to wait for a guest agent.
 func (c *Core) watchAnew(now time.Time) {
-	for name, w := range c.watches {
-		w.nextAgent = now
+	for name := range c.watches {
 		c.startWatching(name, now)
+		c.watches[name].askAgent(now)
 	}
 }
 
@@ -123,6 +124,7 @@ func (c *Core) readAddresses(now time.Time, p status.Proxy, w *watch) []Effect {
 	}
 	if !w.reading && !now.Before(w.nextRead) {
 		w.reading, w.readAgain = true, false
+		w.agentAgain = w.agentAgain && ask == AskHost
 		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID, Ask: ask})
 	}
 	if !w.reading {
@@ -140,7 +142,8 @@ func (c *Core) askSilent(now time.Time, p status.Proxy, w *watch) []Effect {
 		c.watchWake = earlier(c.watchWake, w.nextAgent)
 		return nil
 	}
-	w.asking = true
+	// Whatever comes of it, it is not asked again at once.
+	w.asking, w.agentAgain, w.nextAgent = true, false, now.Add(readSlow)
 	return []Effect{ReadClaims{Name: p.Name, UUID: p.UUID, Ask: AskSilent}}
 }
 
@@ -182,12 +185,23 @@ func (c *Core) claimsRead(now time.Time, ev ClaimsRead) {
 	}
 }
 
+// askAgent has the guest agent asked now, and once more when it is being asked:
+// something may have happened to it since.
+func (w *watch) askAgent(now time.Time) {
+	w.nextAgent = now
+	w.agentAgain = w.reading || w.asking
+}
+
 // heard notes how the guest agent behaved. One that keeps its asker waiting is
 // asked ever less often: who waits for it is not there for others.
 func (w *watch) heard(answered, silent bool, now time.Time) {
 	switch {
 	case silent:
-		w.nextAgent = now.Add(readSlow << min(w.silent, 4))
+		if !w.agentAgain {
+			w.nextAgent = now.Add(readSlow << min(w.silent, 4))
+		} else {
+			w.nextAgent, w.agentAgain = now, false
+		}
 		w.silent++
 	case answered:
 		w.silent = 0

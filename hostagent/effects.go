@@ -188,7 +188,8 @@ func (a *Agent) readClaims(ctx context.Context, ef ReadClaims) Event {
 		claims, err := a.p.Hypervisor.Claims(ctx, ef.UUID, src)
 		if err != nil {
 			kept := src == observe.FromAgent && a.p.Now().Sub(began) >= silentAfter
-			ev.Silent = ev.Silent || kept && !errors.Is(err, observe.ErrBusy)
+			libvirts := errors.Is(err, observe.ErrBusy) || observe.ClassOf(err) == observe.Disconnected
+			ev.Silent = ev.Silent || kept && !libvirts
 			a.p.Log.Debug("addresses not read", "proxy", ef.Name, "source", src, "error", err)
 			if observe.ClassOf(err) == observe.Disconnected {
 				break

@@ -307,3 +307,54 @@ func TestADegradedLinkIsSaid(t *testing.T) {
 		<-ended
 	})
 }
+
+// A guest agent that was silent once and now gives nothing at once, because it
+// is not connected or has no address, is not asked in a loop.
+func TestI15_AGuestAgentThatGivesNothingIsNotAskedInALoop(t *testing.T) {
+	t.Parallel()
+	for what, answer := range map[string]ClaimsRead{
+		"no answer":            {Name: "p", Ask: AskSilent},
+		"an answer of nothing": {Name: "p", Ask: AskSilent, Answers: []Answer{{Source: observe.FromAgent}}},
+	} {
+		f := up(t)
+		f.step(ClaimsRead{Name: "p", Silent: true})
+		f.now = f.now.Add(2 * time.Minute)
+		f.queue = nil
+		f.step(Tick{})
+		asked := 0
+		for range 100 {
+			i := slices.IndexFunc(f.queue, func(ef Effect) bool { r, ok := ef.(ReadClaims); return ok && r.Ask == AskSilent })
+			if i < 0 {
+				break
+			}
+			f.queue = slices.Delete(f.queue, i, i+1)
+			asked++
+			f.step(answer)
+		}
+		if asked != 1 {
+			t.Errorf("%s: asked %d times at one moment", what, asked)
+		}
+	}
+}
+
+// What happens to a guest agent while it is being asked has it asked once more.
+func TestI14_AnEventWhileAGuestIsAskedIsNotLost(t *testing.T) {
+	t.Parallel()
+	f := up(t)
+	uuid := domxml.DomainUUID(testHost, "p")
+	f.step(ClaimsRead{Name: "p", Silent: true})
+	f.now = f.now.Add(2 * time.Minute)
+	f.queue = nil
+	f.step(Tick{}) // it is asked
+	f.step(Hint{observe.Event{Kind: observe.AgentChanged, UUID: uuid}})
+	f.queue = nil
+	f.step(ClaimsRead{Name: "p", Ask: AskSilent, Silent: true})
+	if !slices.Contains(f.claims(), ReadClaims{Name: "p", UUID: uuid, Ask: AskSilent}) {
+		t.Errorf("not asked again: %+v", f.queue)
+	}
+	f.queue = nil
+	f.step(ClaimsRead{Name: "p", Ask: AskSilent, Silent: true})
+	if slices.Contains(f.claims(), ReadClaims{Name: "p", UUID: uuid, Ask: AskSilent}) {
+		t.Error("asked again and again")
+	}
+}

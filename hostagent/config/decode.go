@@ -86,7 +86,7 @@ func (c *Config) validate(root *doc.Table) {
 	}
 	// libvirt waits for the agent to get in step, and then for its answer.
 	if least := 2 * c.Libvirt.AgentTimeout; c.Libvirt.CallTimeout <= least {
-		root.Table("libvirt").Fail("call_timeout", "%s is not longer than %s, twice the agent_timeout; calls to silent guest agents would be given up before libvirt gives them up, and keep their slots", c.Libvirt.CallTimeout, least)
+		root.Table("libvirt").Fail("call_timeout", "%s is not longer than %s, twice the agent_timeout; calls to silent guest agents would be given up before libvirt gives them up, and keep their slots; raise call_timeout, or lower agent_timeout", c.Libvirt.CallTimeout, least)
 	}
 	c.validatePlaces(root)
 	c.validateDefaults(root)

@@ -40,7 +40,7 @@ func TestProblems(t *testing.T) {
 		{"case 63: a user's own libvirt", "[libvirt]\nuri = 'qemu:///session'", []string{
 			`c:2:1: libvirt.uri: "qemu:///session" is one user's own libvirt, whose VMs have no network of the host and end with the session; want one of this host, such as "qemu:///system"`}},
 		{"a guest agent's wait beyond the call's", "[libvirt]\ncall_timeout = '5s'", []string{
-			`c:2:1: libvirt.call_timeout: 5s is not longer than 10s, twice the agent_timeout; calls to silent guest agents would be given up before libvirt gives them up, and keep their slots`}},
+			`c:2:1: libvirt.call_timeout: 5s is not longer than 10s, twice the agent_timeout; calls to silent guest agents would be given up before libvirt gives them up, and keep their slots; raise call_timeout, or lower agent_timeout`}},
 		{"waits for libvirt", "[libvirt]\ncall_timeout = '0s'\nkeepalive = '1500ms'\nagent_timeout = 'soon'\n[limits]\ndisk_reserve = '1KiB'", []string{
 			`c:2:1: libvirt.call_timeout: "0s" is not a duration that is allowed; want a number with its unit, from "1s" to "10m0s"`,
 			`c:3:1: libvirt.keepalive: 1.5s is not possible; want whole seconds from "1s" to "60s"`,

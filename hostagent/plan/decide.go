@@ -42,7 +42,7 @@ func (p *planner) busy(s *subject) bool {
 		phase = status.PhaseRemoving
 	}
 	s.verdict = verdict{phase: phase, synced: status.False, reason: string(phase), next: string(k)}
-	switch r := s.mem.Retry; {
+	switch r := s.mem.retry(k); {
 	case r.Failures > 0 && r.Kind == k:
 		s.verdict.reason, s.verdict.message = "Retrying", r.Error
 	case s.want != nil && (k == Discard || k == Autostart || k == Start || k == Resume):
@@ -263,7 +263,7 @@ func (p *planner) settled(s *subject) {
 			return
 		}
 	}
-	s.mem.Retry = Retry{}
+	s.mem.Retry, s.mem.Running = Retry{}, Retry{}
 }
 
 // brokenSpec says of a proxy that follows its last good spec that the present

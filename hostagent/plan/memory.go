@@ -29,6 +29,7 @@ type Proxy struct {
 	Absent     *Absence
 	Stop       *Stop
 	Retry      Retry
+	Running    Retry // of Start and Resume, which go on while another step waits
 	Did        Did
 	Starts     Starts
 	Resumes    Starts // of a domain that libvirt paused
@@ -142,22 +143,25 @@ func (m Memory) Done(a Action, err error, now time.Time) Memory {
 func (m Memory) Reconnected() Memory {
 	m.Proxies = maps.Clone(m.Proxies)
 	for name, p := range m.Proxies {
-		if p.Retry.Class == observe.Disconnected {
-			p.Retry = Retry{}
-			m.Proxies[name] = p
+		for _, r := range []*Retry{&p.Retry, &p.Running} {
+			if r.Class == observe.Disconnected {
+				*r = Retry{}
+			}
 		}
+		m.Proxies[name] = p
 	}
 	return m
 }
 
 func (p Proxy) done(a Action, err error, now time.Time) Proxy {
+	r := p.retry(a.Kind)
 	if err != nil {
-		p.Retry = p.Retry.next(a.Kind, err, a.Hash, a.Name+string(a.Kind), now)
+		*r = r.next(a.Kind, err, a.Hash, a.Name+string(a.Kind), now)
 		return p
 	}
 	p.Did = Did{Kind: a.Kind, Instance: a.Instance, At: now}
-	if p.Retry.Kind == a.Kind {
-		p.Retry = Retry{}
+	if r.Kind == a.Kind {
+		*r = Retry{}
 	}
 	switch a.Kind {
 	case Start:
@@ -168,6 +172,16 @@ func (p Proxy) done(a Action, err error, now time.Time) Proxy {
 		p.Starts = Starts{}
 	}
 	return p
+}
+
+// retry is where failures of a kind of step are kept. Two kinds may take turns,
+// so that neither may make the other's failures forgotten: an image that is
+// not to be had, and the start of what is there meanwhile.
+func (p *Proxy) retry(k Kind) *Retry {
+	if k == Start || k == Resume {
+		return &p.Running
+	}
+	return &p.Retry
 }
 
 // one counts one more start.

@@ -16,6 +16,10 @@ func (p *planner) resume(s *subject) {
 		return
 	}
 	wait := func(format string, a ...any) { s.verdict.next = fmt.Sprintf(format, a...) }
+	if p.Observed.Measuring {
+		wait("resume, once it is known how much room there is")
+		return
+	}
 	if !p.roomy() {
 		p.res.Recheck = true
 		wait("resume once the image tree has %s free", p.Policy.DiskReserve)
@@ -48,7 +52,7 @@ func (p *planner) resuming() bool {
 // roomy tells whether a domain whose disk had no room can go on.
 func (p *planner) roomy() bool {
 	t := p.Observed.Tree
-	return t.Marker == observe.MarkerOK && !p.Observed.Measuring && t.Free >= uint64(p.Policy.DiskReserve)
+	return t.Marker == observe.MarkerOK && t.Free >= uint64(p.Policy.DiskReserve)
 }
 
 func (p *planner) stallReason() string {
@@ -60,8 +64,8 @@ func (p *planner) stallReason() string {
 
 func (p *planner) stallMessage() string {
 	const why = "libvirt paused it because a disk failed a write"
-	if p.Observed.Measuring {
-		return why + "; looking how much room there is"
+	if p.Observed.Tree.Marker != observe.MarkerOK {
+		return why + "; how much room the image tree has is not known without it"
 	}
 	return fmt.Sprintf("%s; image tree %s has %d MiB free, it goes on from %s (limits.disk_reserve)",
 		why, p.Observed.Tree.Root, p.Observed.Tree.Free>>20, p.Policy.DiskReserve)

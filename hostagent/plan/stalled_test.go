@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -126,4 +128,30 @@ func TestStalledDomainsGoOnOneAtATime(t *testing.T) {
 	w.wantKinds(w.make())
 	w.Observed.Busy, w.Observed.Measuring = nil, true
 	w.wantKinds(w.make())
+}
+
+// Two steps of one proxy that take turns do not forget each other's failures.
+func TestI15_TwoFailingStepsBothBackOff(t *testing.T) {
+	t.Parallel()
+	for what, power := range map[string]observe.Power{"resume": observe.PowerPaused, "start": observe.PowerOff} {
+		w := stalledWorld(t, true, roomyTree)
+		d := w.domain(w.spec("p"), inst, power)
+		d.Stalled = power == observe.PowerPaused
+		w.Observed.Domains[d.UUID] = d
+		next := w.spec("p")
+		next.UserData = spec.Secret("#cloud-config\n# other\n")
+		w.list(9, w.Now, next)
+		failed := 0
+		for failed < 100 {
+			r := w.make()
+			if len(r.Actions) == 0 {
+				break
+			}
+			w.Memory = r.Memory.Done(r.Actions[0], errors.New("boom"), w.Now)
+			failed++
+		}
+		if failed != 2 {
+			t.Errorf("%s: %d failing actions at one moment, want one of each kind", what, failed)
+		}
+	}
 }

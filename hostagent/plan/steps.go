@@ -18,10 +18,11 @@ func (p *planner) step(s *subject, a Action) bool {
 		a.Hash, a.Origin = s.want.Hash, s.want.Origin
 	}
 	s.verdict.next = fmt.Sprintf("%s: %s", a.Kind, a.Reason)
-	r := s.mem.Retry
-	if r.Failures > 0 && a.Hash != r.Hash {
-		r, s.mem.Retry = Retry{}, Retry{}
+	kept := s.mem.retry(a.Kind)
+	if kept.Failures > 0 && a.Hash != kept.Hash {
+		*kept = Retry{}
 	}
+	r := *kept
 	// An action that succeeds and changes nothing is not repeated at once.
 	if d := s.mem.Did; d.Kind == a.Kind && d.Instance == a.Instance && p.Now.Before(d.At.Add(backoffMin)) {
 		p.wake(d.At.Add(backoffMin))

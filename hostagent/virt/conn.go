@@ -30,8 +30,8 @@ type Conn struct {
 	dialing *attempt // under way; touched by Run only
 
 	mu    sync.Mutex
-	links map[*link]struct{}         // not yet closed
-	dials map[chan struct{}]struct{} // under way; closed when they end
+	links map[*link]struct{}    // not yet closed
+	dials map[chan struct{}]int // under way, with how many connections; closed when they end
 
 	handles      atomic.Int64 // libvirt objects held and not yet freed
 	stuck        atomic.Int64
@@ -42,7 +42,7 @@ type Conn struct {
 
 // New makes a Conn. It does no I/O: Run connects.
 func New(opt Options) *Conn {
-	c := &Conn{opt: opt.withDefaults(), mail: newMailbox(), grace: closeGrace, links: map[*link]struct{}{}, dials: map[chan struct{}]struct{}{}}
+	c := &Conn{opt: opt.withDefaults(), mail: newMailbox(), grace: closeGrace, links: map[*link]struct{}{}, dials: map[chan struct{}]int{}}
 	c.setDown("not connected yet")
 	return c
 }
@@ -168,18 +168,30 @@ func (c *Conn) awaitClosed(grace time.Duration) {
 	}
 }
 
-// noteDial counts a connection that is being made until ended is called.
-func (c *Conn) noteDial() (ended func()) {
-	done := make(chan struct{})
+// connectionsMost is how many connections there may be in all, those of sessions
+// that are over included: they stay until their calls have come back.
+const connectionsMost = int(kindEnd) * (1 + replacedMost)
+
+// noteDial counts n connections that are being made, until ended is called;
+// false when there is no room for so many.
+func (c *Conn) noteDial(n int) (ended func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dials[done] = struct{}{}
+	open := len(c.links)
+	for _, more := range c.dials {
+		open += more
+	}
+	if open+n > connectionsMost {
+		return nil, false
+	}
+	done := make(chan struct{})
+	c.dials[done] = n
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.dials, done)
 		close(done)
-	}
+	}, true
 }
 
 // openLinks gives, for each connection not yet closed or yet to come, what

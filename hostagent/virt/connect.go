@@ -25,12 +25,15 @@ type opened struct {
 // CallTimeout connect returns an error, and the next connect goes on waiting
 // for the same attempt.
 func (c *Conn) connect(ctx context.Context) (*session, error) {
-	if c.dialing == nil && !c.room(int(kindEnd)) {
-		return nil, fmt.Errorf("connect to libvirt at %s: calls on %d earlier connections have not come back, so none is added; restart libvirtd (virtqemud) if it stays so, the VMs run on", c.opt.URI, c.Stats().Open)
+	if c.dialing == nil {
+		ended, ok := c.noteDial(int(kindEnd))
+		if ok {
+			c.dialing = &attempt{result: make(chan opened)}
+			go c.attempt(ctx, c.dialing, ended)
+		}
 	}
 	if c.dialing == nil {
-		c.dialing = &attempt{result: make(chan opened)}
-		go c.attempt(ctx, c.dialing, c.noteDial())
+		return nil, fmt.Errorf("connect to libvirt at %s: calls on %d earlier connections have not come back, so none is added; restart libvirtd (virtqemud) if it stays so, the VMs run on", c.opt.URI, c.Stats().Open)
 	}
 	timer := time.NewTimer(c.opt.CallTimeout)
 	defer timer.Stop()

@@ -119,9 +119,9 @@ func (l *lane) settle(refused error) {
 }
 
 // mayReplace starts a replacement unless one is under way; false when there
-// may be none. full says that there are too many connections already, pause
-// how long a failed one keeps the next from being tried.
-func (l *lane) mayReplace(full bool, pause time.Duration) bool {
+// may be none. room takes a place among all connections, pause is how long a
+// failed one keeps the next from being tried.
+func (l *lane) mayReplace(room func() bool, pause time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.replacing || l.retired || !l.now.Load().exhausted() || time.Since(l.failed) < pause {
@@ -138,8 +138,10 @@ func (l *lane) mayReplace(full bool, pause time.Duration) bool {
 	switch {
 	case l.shared:
 		l.settle(errors.New("this connection can not be replaced"))
-	case full || len(l.old) >= replacedMost:
+	case len(l.old) >= replacedMost:
 		l.settle(fmt.Errorf("%d connections given up already", replacedMost))
+	case !room():
+		l.settle(errors.New("as many connections as there may be wait for such calls"))
 	default:
 		l.replacing = true
 		l.settle(nil)
@@ -181,11 +183,15 @@ func (l *lane) retire() {
 // one may hang as well; meanwhile callers wait for a slot, and when it takes
 // longer than a call may take, they are told so at once.
 func (c *Conn) replace(s *session, l *lane) {
-	if !l.mayReplace(!c.room(1), c.opt.ReconnectMax) {
+	var ended func()
+	room := func() (ok bool) {
+		ended, ok = c.noteDial(1)
+		return ok
+	}
+	if !l.mayReplace(room, c.opt.ReconnectMax) {
 		return
 	}
 	c.opt.Log.Debug("no call of this kind comes back from libvirt; replacing the connection", "kind", l.kind.String())
-	ended := c.noteDial()
 	late := time.AfterFunc(c.opt.CallTimeout, l.late)
 	go func() {
 		defer ended()
@@ -207,17 +213,6 @@ func (c *Conn) replace(s *session, l *lane) {
 			c.mail.overflowed()
 		}
 	}()
-}
-
-// connectionsMost is how many connections there may be in all, those of sessions
-// that are over included: they stay until their calls have come back.
-const connectionsMost = int(kindEnd) * (1 + replacedMost)
-
-// room tells whether n more connections may be opened.
-func (c *Conn) room(n int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.links)+len(c.dials)+n <= connectionsMost
 }
 
 // late makes callers stop waiting for a replacement that does not come.

@@ -260,3 +260,22 @@ func TestAConnectionGivenUpIsNotLookedAt(t *testing.T) {
 		t.Error("it counts as dead")
 	}
 }
+
+// Places among the connections are taken one by one, whoever asks at once.
+func TestI15_PlacesAreTakenOneByOne(t *testing.T) {
+	t.Parallel()
+	c := New(Options{URI: sharedNode})
+	var taken atomic.Int32
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if _, ok := c.noteDial(1); ok {
+				taken.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if got := int(taken.Load()); got != connectionsMost {
+		t.Errorf("%d places taken, there are %d", got, connectionsMost)
+	}
+}

@@ -19,17 +19,17 @@ const missedMost = 4
 // waiting. The daemon's keepalives are answered by libvirt's event loop all the
 // same.
 type pulse struct {
-	ask    func(*link) error // a question that libvirtd answers itself, with a worker kept free for such
-	asked  *link             // whose answer is awaited
-	back   chan *link        // answers
-	missed int               // beats in a row without one
+	ask    func(*link) bool // a question that libvirtd answers itself, with a worker kept free for such
+	asked  *link            // whose answer is awaited
+	back   chan *link       // answers
+	missed int              // beats in a row without one
 }
 
 func newPulse() *pulse {
 	return &pulse{
-		ask: func(k *link) error {
+		ask: func(k *link) bool {
 			_, err := k.conn.GetLibVersion() // high priority in libvirt's remote protocol
-			return err
+			return err == nil || k.alive()   // a refusal is an answer
 		},
 		back: make(chan *link, 1+replacedMost),
 	}
@@ -47,10 +47,10 @@ func (p *pulse) beat(ctx context.Context, k *link) bool {
 	}
 	p.asked = k
 	go func() {
-		err := p.ask(k)
+		alive := p.ask(k)
 		k.leave()
-		if err != nil {
-			return // a lost link reports itself; any other error is no sign of life
+		if !alive {
+			return // a lost link reports itself
 		}
 		select {
 		case p.back <- k:

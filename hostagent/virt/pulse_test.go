@@ -2,7 +2,6 @@ package virt
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -39,12 +38,12 @@ func TestI15_ASilentDaemonIsGivenUpAfterFourBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, l := oneLane()
 		p := newPulse()
-		gate := make(chan error)
+		gate := make(chan bool)
 		var answer atomic.Bool
 		answer.Store(true)
-		p.ask = func(*link) error {
+		p.ask = func(*link) bool {
 			if answer.Load() {
-				return nil
+				return true
 			}
 			return <-gate
 		}
@@ -55,7 +54,7 @@ func TestI15_ASilentDaemonIsGivenUpAfterFourBeats(t *testing.T) {
 		if !beats(p, l, t.Context(), missedMost) { // the first asks, each later one misses
 			t.Errorf("given up after %d missed beats", p.missed)
 		}
-		gate <- nil // late, and a sign of life
+		gate <- true // late, and a sign of life
 		answer.Store(true)
 		if !beats(p, l, t.Context(), 100) {
 			t.Error("given up although it answers again")
@@ -64,10 +63,10 @@ func TestI15_ASilentDaemonIsGivenUpAfterFourBeats(t *testing.T) {
 		if beats(p, l, t.Context(), missedMost+1) {
 			t.Error("a silent daemon was not given up")
 		}
-		gate <- errors.New("came back with an error, which is no sign of life")
+		gate <- false // the connection broke, which is no sign of life
 		synctest.Wait()
 		if len(p.back) != 0 {
-			t.Error("an error counts as an answer")
+			t.Error("the end of a connection counts as an answer")
 		}
 	})
 }
@@ -80,12 +79,12 @@ func TestAReplacedConnectionIsAskedAnew(t *testing.T) {
 		s, l := oneLane()
 		p := newPulse()
 		old := l.now.Load().link
-		gate := make(chan error)
-		p.ask = func(k *link) error {
+		gate := make(chan bool)
+		p.ask = func(k *link) bool {
 			if k == old {
 				return <-gate
 			}
-			return nil
+			return true
 		}
 		if !beats(p, l, t.Context(), 3) || p.missed != 2 {
 			t.Fatalf("missed %d", p.missed)
@@ -94,7 +93,7 @@ func TestAReplacedConnectionIsAskedAnew(t *testing.T) {
 		if !beats(p, l, t.Context(), 10) || p.missed != 0 {
 			t.Errorf("missed %d on the connection in its place", p.missed)
 		}
-		gate <- nil
+		gate <- true
 		time.Sleep(time.Second)
 	})
 }
