@@ -29,11 +29,15 @@ func newPulse() *pulse {
 	return &pulse{
 		ask: func(k *link) bool {
 			_, err := k.conn.GetLibVersion() // high priority in libvirt's remote protocol
-			return err == nil || k.alive()   // a refusal is an answer
+			return signOfLife(err, k.alive)
 		},
 		back: make(chan *link, 1+replacedMost),
 	}
 }
+
+// signOfLife tells whether libvirt answered: a refusal is an answer too, but not
+// the error of a connection that broke.
+func signOfLife(err error, alive func() bool) bool { return err == nil || alive() }
 
 // beat asks, unless that link still owes an answer; false when too many are
 // missing. It counts beats and not time, so that a process that was stopped

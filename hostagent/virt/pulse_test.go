@@ -2,6 +2,7 @@ package virt
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -96,4 +97,16 @@ func TestAReplacedConnectionIsAskedAnew(t *testing.T) {
 		gate <- true
 		time.Sleep(time.Second)
 	})
+}
+
+func TestARefusalIsASignOfLife(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err         error
+		alive, want bool
+	}{{nil, true, true}, {errors.New("refused"), true, true}, {errors.New("broken"), false, false}} {
+		if got := signOfLife(test.err, func() bool { return test.alive }); got != test.want {
+			t.Errorf("%v, alive %t: %t", test.err, test.alive, got)
+		}
+	}
 }

@@ -42,7 +42,7 @@ func (l *lane) badGuests() map[string]fakeagent.Behaviour {
 // of many proxies, and an honest one behind one more.
 func TestI17_BadGuestAgentsDelayAndFoolNobody(t *testing.T) {
 	l := beginLane(t, setting{}, program.Agent)
-	// libvirtd reads what guest agents say while it should answer keepalives:
+	// libvirtd reads what guest agents say while it should give signs of life:
 	// 60,000 interfaces keep it busy for seconds.
 	l.configure(replacing(`keepalive = "1s"`, `keepalive = "5s"`))
 	l.start()

@@ -10,11 +10,8 @@
 #define PIT 0x40
 #define PIT_HZ 1193182
 
-/* Where the BIOS puts q35's power management registers (ACPI 6.5, section 4.8.3.1-2). */
-#define PM1_STATUS 0x600
-#define PM1_ENABLE 0x602
+/* Where the BIOS puts q35's power management register (ACPI 6.5, section 4.8.3.2). */
 #define PM1_CONTROL 0x604
-#define POWER_BUTTON 0x0100
 #define SLEEP_ENABLE 0x2000 /* with sleep type 0, which is off here */
 
 static void print_char(char c)
@@ -89,14 +86,6 @@ void fail(const char *why)
 	print("\n");
 	halt();
 }
-
-void watch_button(void)
-{
-	out16(PM1_STATUS, POWER_BUTTON); /* writing one clears it */
-	out16(PM1_ENABLE, POWER_BUTTON); /* QEMU notes no press while this is off */
-}
-
-int button_pressed(void) { return in16(PM1_STATUS) & POWER_BUTTON; }
 
 void power_off(void)
 {

@@ -55,12 +55,6 @@ void halt(void) __attribute__((noreturn));
 /* fail prints why nothing can go on, then halts. */
 void fail(const char *why) __attribute__((noreturn));
 
-/* watch_button makes presses of the power button show. */
-void watch_button(void);
-
-/* button_pressed tells whether the power button was pressed. */
-int button_pressed(void);
-
 /* power_off turns the machine off. */
 void power_off(void) __attribute__((noreturn));
 

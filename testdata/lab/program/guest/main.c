@@ -14,17 +14,6 @@ static void __attribute__((noreturn)) off(void)
 	power_off();
 }
 
-/* button sleeps until the power button is pressed. */
-static void __attribute__((noreturn)) button(void)
-{
-	start_ticks();
-	watch_button();
-	while (!button_pressed())
-		tick();
-	print("program: power off\n");
-	power_off();
-}
-
 void run(void)
 {
 	switch (MODE) {
@@ -40,9 +29,6 @@ void run(void)
 	case MODE_OFF:
 		print("program: off\n");
 		off();
-	case MODE_BUTTON:
-		print("program: button\n");
-		button();
 	}
 	fail("no such mode");
 }
