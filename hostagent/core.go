@@ -39,10 +39,12 @@ type Core struct {
 	last    plan.Result
 
 	claims  claimCache
-	uuids   map[string]string // by proxy name
+	uuids   map[string]string // by identity
 	absent  map[string]bool   // UUIDs that libvirt said "no domain" of
 	looks   map[string]*look
 	watches map[string]*watch
+
+	generations map[string]int // of this step, by proxy name
 
 	degraded string // which calls do not work although the link is up
 
@@ -57,11 +59,11 @@ type Core struct {
 	treeAt     uint64 // when an action's own scan last changed the tree
 	rescanned  uint64 // Seq for which a rescan was asked
 	nextResync time.Time
+	nextScan   time.Time // of the tree and the host, when something waits for room
 	lookWake   time.Time // when the next look is to be repeated
 	watchWake  time.Time // when the next address read or probe is due
-	saved      bool      // TreeKnown is on disk
-	saving     bool
-	nextSave   time.Time // not before, after a failure
+	keeper     keeper
+	answers    []answer // orders that wait for their memory to be on disk
 }
 
 // look is the single look-up of one UUID.
@@ -74,13 +76,14 @@ type look struct {
 	next    time.Time
 }
 
-// NewCore makes a Core that has seen nothing yet.
-func NewCore(set Settings, treeKnown bool) *Core {
+// NewCore makes a Core that has seen nothing yet. kept is what an earlier run
+// left in the state directory.
+func NewCore(set Settings, kept Kept) *Core {
 	c := &Core{
 		set:     set,
 		desired: map[string]source.Snapshot{},
-		memory:  plan.Memory{TreeKnown: treeKnown},
-		saved:   treeKnown,
+		memory:  kept.Memory,
+		keeper:  newKeeper(kept),
 		claims:  claimCache{},
 		uuids:   map[string]string{},
 		absent:  map[string]bool{},
@@ -111,14 +114,16 @@ func (c *Core) Step(now time.Time, events ...Event) []Effect {
 		out = append(out, c.handle(now, ev)...)
 	}
 	out = append(out, c.resync(now)...)
+	c.generations = plan.Generations(c.memory, c.set.Policy.HostID, c.obs)
 	out = append(out, c.verifyAbsent(now)...)
 	out = append(out, c.plan(now)...)
+	out = append(out, c.save(now)...)
 	return append(out, c.watch(now)...)
 }
 
 // Wake is when Step wants a Tick though nothing happens.
 func (c *Core) Wake() time.Time {
-	return earlier(earlier(c.nextResync, c.last.Wake), earlier(c.lookWake, c.watchWake))
+	return earlier(earlier(earlier(c.nextResync, c.last.Wake), earlier(c.lookWake, c.watchWake)), earlier(c.nextScan, c.keeper.wake()))
 }
 
 // earlier is the earlier of two times; zero means never.
@@ -152,8 +157,13 @@ func (c *Core) handle(now time.Time, ev Event) []Effect {
 		if ev.HostAddrs != nil {
 			c.obs.HostAddrs = ev.HostAddrs
 		}
+		if ev.Memory > 0 {
+			c.obs.Memory = plan.HostMemory{Available: ev.Memory, At: now}
+		}
 	case StateSaved:
-		c.saving, c.saved = false, ev.Err == nil
+		return c.stateSaved(now, ev)
+	case Ordered:
+		return c.obey(now, ev)
 	case ClaimsRead:
 		c.claimsRead(now, ev)
 	case LinkChecked:
@@ -195,11 +205,15 @@ func (c *Core) merge() {
 // resync looks at everything again now and then: events are hints, and any of
 // them may be lost (invariant 14).
 func (c *Core) resync(now time.Time) []Effect {
-	if now.Before(c.nextResync) {
-		return nil
+	if !now.Before(c.nextResync) {
+		c.nextResync, c.nextScan = now.Add(c.set.Resync), time.Time{}
+		return append(c.list(), c.scan()...)
 	}
-	c.nextResync = now.Add(c.set.Resync)
-	return append(c.list(), c.scan()...)
+	if !c.nextScan.IsZero() && !now.Before(c.nextScan) {
+		c.nextScan = time.Time{}
+		return c.scan()
+	}
+	return nil
 }
 
 func (c *Core) scan() []Effect {
@@ -237,18 +251,15 @@ func (c *Core) networks() []spec.Network {
 	})
 }
 
-// recheck is how soon everything is looked at again that waits for room.
+// recheck is how soon the room that something waits for is looked at again.
 const recheck = 10 * time.Second
 
 // plan runs the planner over the model and turns its actions into effects.
 func (c *Core) plan(now time.Time) []Effect {
-	c.last = plan.Make(plan.Input{
-		Desired: c.merged, Observed: c.obs, Memory: c.memory,
-		Policy: c.set.Policy, Images: c.set.Images, UUID: c.uuid, Now: now,
-	})
+	c.last = plan.Make(c.input(now))
 	c.memory = c.last.Memory
-	if c.last.Recheck {
-		c.nextResync = earlier(c.nextResync, now.Add(recheck))
+	if c.last.Recheck && c.nextScan.IsZero() {
+		c.nextScan = now.Add(recheck)
 	}
 	var out []Effect
 	for _, a := range c.last.Actions {
@@ -259,11 +270,15 @@ func (c *Core) plan(now time.Time) []Effect {
 		}
 		out = append(out, RunAction{a})
 	}
-	if c.memory.TreeKnown && !c.saved && !c.saving && !now.Before(c.nextSave) {
-		c.saving, c.nextSave = true, now.Add(c.set.Resync)
-		out = append(out, SaveState{TreeKnown: true})
-	}
 	return append(out, c.rescan()...)
+}
+
+// input is what planning goes by now.
+func (c *Core) input(now time.Time) plan.Input {
+	return plan.Input{
+		Desired: c.merged, Observed: c.obs, Memory: c.memory, Generations: c.generations,
+		Policy: c.set.Policy, Images: c.set.Images, UUID: c.uuid, Now: now,
+	}
 }
 
 // rescan asks for one more read of the sources, once per read.
@@ -284,11 +299,16 @@ func (c *Core) rescan() []Effect {
 
 // uuid is a memo of domxml.DomainUUID, which two hashes a call make too slow
 // for every pass over all proxies.
-func (c *Core) uuid(name string) string {
-	u, ok := c.uuids[name]
+func (c *Core) uuid(identity string) string {
+	u, ok := c.uuids[identity]
 	if !ok {
-		u = domxml.DomainUUID(c.set.Policy.HostID, name)
-		c.uuids[name] = u
+		u = domxml.DomainUUID(c.set.Policy.HostID, identity)
+		c.uuids[identity] = u
 	}
 	return u
+}
+
+// uuidOf is the UUID of the proxy's domain.
+func (c *Core) uuidOf(name string) string {
+	return c.uuid(domxml.Identity(name, c.generations[name]))
 }

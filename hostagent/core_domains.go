@@ -206,7 +206,7 @@ func (c *Core) verifyAbsent(now time.Time) []Effect {
 	}
 	var out []Effect
 	check := func(name string) {
-		uuid := c.uuid(name)
+		uuid := c.uuidOf(name)
 		if _, known := c.obs.Domains[uuid]; known || c.absent[uuid] {
 			return
 		}
@@ -259,13 +259,16 @@ func (cc claimCache) read(raw observe.RawDomain) observe.Domain {
 	return d
 }
 
-// names lists what is wanted or in the tree, in order.
+// names lists what is wanted, in the tree or remembered, in order.
 func (c *Core) names() []string {
 	set := map[string]bool{}
 	for name := range c.merged.Proxies {
 		set[name] = true
 	}
 	for name := range c.obs.Tree.Incarnations {
+		set[name] = true
+	}
+	for name := range c.memory.Proxies {
 		set[name] = true
 	}
 	return slices.Sorted(maps.Keys(set))
@@ -275,7 +278,7 @@ func (c *Core) names() []string {
 func (c *Core) forget() {
 	asked := map[string]bool{}
 	for _, name := range c.names() {
-		asked[c.uuid(name)] = true
+		asked[c.uuidOf(name)] = true
 	}
 	gone := func(uuid string) bool {
 		_, there := c.obs.Domains[uuid]

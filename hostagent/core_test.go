@@ -2,6 +2,8 @@ package hostagent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +21,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/state"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 	"github.com/egress-proxies/egress-hostagent/hostagent/virttest"
 )
@@ -44,33 +47,50 @@ type farm struct {
 	stepped time.Time // the latest step
 	probeOK bool
 	ran     []string // actions, in order
+	store   *state.Memory
+	memory  uint64 // that the host has available
+	// startInterval of the agents that boot from now on.
+	startInterval time.Duration
+	answers       []Answered
+	lateSaves     bool // saves wait in the queue as other effects do
 }
 
 func newFarm(t *testing.T) *farm {
 	f := &farm{
 		t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		hv: virttest.New(domxml.Namespace), tree: newMemTree(),
+		store: state.NewMemory(), memory: 64 << 30,
 		specs: map[string]spec.Spec{}, synced: true, probeOK: true,
 	}
-	f.boot(false)
+	f.boot()
 	return f
 }
 
 // boot starts a new agent on what is there: a restart when there was one.
-func (f *farm) boot(treeKnown bool) {
+func (f *farm) boot() {
 	f.queue = nil
-	f.agent = New(Parts{
+	f.agent = New(f.parts())
+	f.step(Hint{observe.Event{Kind: observe.Connected}}, f.read())
+}
+
+// parts are what an agent that boots now is made of.
+func (f *farm) parts() Parts {
+	kept := Restore(f.store.Content(), f.now, func(e state.Entry, err error) {
+		f.t.Errorf("state entry %s %s: %v", e.Kind, e.Key, err)
+	})
+	return Parts{
 		Settings: Settings{
 			Host: "h", Version: "test", URI: "fake:///", Resync: time.Minute, ProbeInterval: 30 * time.Second,
 			Origins: []string{source.OriginDir},
 			Policy: plan.Policy{
 				HostID: testHost, DeletionDelay: 30 * time.Second, ShutdownGrace: time.Minute,
 				ShutdownRepeat: 10 * time.Second, Probe: true, ProbeStale: 2 * time.Minute, AddressStale: 3 * time.Minute,
-				DiskReserve: 1 << 30,
+				DiskReserve: 1 << 30, MaxUnavailable: 1, RolloutWait: 10 * time.Minute, ImageGrace: time.Hour,
+				StartInterval: f.startInterval,
 			},
 		},
-		TreeKnown:  treeKnown,
-		Hypervisor: f.hv, Tree: f.tree, Prober: f, Host: f, State: f,
+		Kept:       kept,
+		Hypervisor: f.hv, Tree: f.tree, Prober: f, Host: f, State: f.store,
 		Executor: &apply.Executor{
 			Hypervisor: f.hv, Tree: f.tree, HostID: testHost, Acceleration: domxml.TCG,
 			NewInstance: func() string { f.nth++; return fmt.Sprintf("i-%016x", f.nth) },
@@ -78,8 +98,7 @@ func (f *farm) boot(treeKnown bool) {
 		},
 		Now: func() time.Time { return f.now },
 		Log: slog.New(slog.DiscardHandler),
-	})
-	f.step(Hint{observe.Event{Kind: observe.Connected}}, f.read())
+	}
 }
 
 // Probe implements Prober.
@@ -93,13 +112,17 @@ func (f *farm) Addresses() ([]netip.Addr, error) {
 }
 func (f *farm) InterfacePrefixes(string) ([]netip.Prefix, error) { return nil, errors.New("no bridge") }
 
-// SetTreeKnown implements State.
-func (f *farm) SetTreeKnown() error { return nil }
+// MemoryAvailable implements Host.
+func (f *farm) MemoryAvailable() (uint64, error) { return f.memory, nil }
 
 func (f *farm) read() SourceRead {
 	f.seq++
 	snap := source.Snapshot{Origin: source.OriginDir, Seq: f.seq, Read: f.now, Synced: f.synced, Entries: map[string]source.Entry{}}
 	for name, s := range f.specs {
+		if s.Own == "" {
+			sum := sha256.Sum256([]byte(s.Hash().String()))
+			s.Own = hex.EncodeToString(sum[:16])
+		}
 		snap.Entries[name] = source.Entry{Name: name, Spec: &s, Hash: s.Hash()}
 	}
 	return SourceRead{snap}
@@ -127,7 +150,14 @@ func (f *farm) remove(name string) {
 // step hands events to the Core and queues the effects.
 func (f *farm) step(events ...Event) {
 	f.stepped = f.now
-	f.queue = append(f.queue, f.agent.core.Step(f.now, events...)...)
+	effects := f.agent.core.Step(f.now, events...)
+	for _, ef := range effects {
+		if save, ok := ef.(SaveState); ok && !f.lateSaves {
+			defer f.run(save)
+			continue
+		}
+		f.queue = append(f.queue, ef)
+	}
 }
 
 // settle runs effects and hypervisor events until nothing is left.
@@ -157,6 +187,9 @@ func (f *farm) run(ef Effect) {
 		f.ran = append(f.ran, string(a.Kind)+" "+a.Name)
 	case RescanSources:
 		f.step(f.read())
+		return
+	case Answered:
+		f.answers = append(f.answers, ef)
 		return
 	}
 	f.agent.effect(f.t.Context(), ef, func(_ string, work func() Event) { f.step(work()) })
@@ -254,7 +287,7 @@ func TestI10_RestartChangesNothing(t *testing.T) {
 	f := up(t)
 	before := f.proxy("p")
 	changes := len(f.hv.Changes())
-	f.boot(true)
+	f.boot()
 	f.pass(5 * time.Minute)
 	after := f.wantReady("p")
 	if got := f.took(); len(got) != 0 {
@@ -279,7 +312,7 @@ func TestI01_AShortListIsLookedInto(t *testing.T) {
 	t.Run("at the start too", func(t *testing.T) {
 		f := up(t)
 		f.hv.ShortList(1, f.proxy("p").UUID)
-		f.boot(true)
+		f.boot()
 		f.pass(30 * time.Second)
 		f.wantReady("p")
 		if got := f.took(); len(got) != 0 {
@@ -358,34 +391,4 @@ func TestI16_MarkerLostWhileRunning(t *testing.T) {
 	f.tree.marker = observe.MarkerOK
 	f.pass(5 * time.Minute)
 	f.wantReady("p")
-}
-
-// TestAnEventCostsTheSameAmongMany: one event among n proxies makes a number
-// of hypervisor calls that does not depend on n.
-func TestAnEventCostsTheSameAmongMany(t *testing.T) {
-	cost := func(n int) int {
-		f := newFarm(t)
-		for i := range n {
-			name := fmt.Sprintf("p%d", i)
-			f.specs[name] = f.spec(name, "x")
-		}
-		f.step(f.read())
-		f.pass(30 * time.Second)
-		uuid := f.wantReady("p0").UUID
-		before := total(f.hv.Calls())
-		f.hv.AdminDestroy(uuid)
-		f.settle()
-		return total(f.hv.Calls()) - before
-	}
-	few, many := cost(2), cost(40)
-	if few != many || few == 0 {
-		t.Errorf("%d calls among 2 proxies, %d among 40", few, many)
-	}
-}
-
-func total(calls map[string]int) (n int) {
-	for _, c := range calls {
-		n += c
-	}
-	return n
 }

@@ -21,6 +21,7 @@ const (
 	laneSilent  = "silent guests"
 	laneProbes  = "probes"
 	laneLocal   = "local"
+	laneState   = "state"
 )
 
 // lane is a bounded pool with a queue. The Core asks for each thing at most
@@ -72,13 +73,20 @@ func (a *Agent) effect(work context.Context, ef Effect, put func(lane string, f 
 			s.Rescan()
 		}
 	case SaveState:
-		put(laneLocal, func() Event {
-			err := a.p.State.SetTreeKnown()
+		put(laneState, func() Event {
+			for _, why := range ef.Skipped {
+				a.p.Log.Error("not kept over a restart", "error", why)
+			}
+			err := a.p.State.Save(ef.Changes...)
 			if err != nil {
-				a.p.Log.Error("state not saved; trying again later", "error", err)
+				a.p.Log.Warn("state not saved; trying again later", "error", err)
 			}
 			return StateSaved{Err: err}
 		})
+	case Answered:
+		a.answered(ef)
+	case TakeOnHostID:
+		a.rewire = true
 	}
 }
 
@@ -97,11 +105,11 @@ func (a *Agent) queueAction(work context.Context, act plan.Action, put func(stri
 // seenAfter adds to an ended action what is there now.
 func (a *Agent) seenAfter(work context.Context, done ActionDone) ActionDone {
 	switch done.Action.Kind {
-	case plan.InitTree, plan.FetchImage:
+	case plan.InitTree, plan.FetchImage, plan.Collect:
 		t := a.p.Tree.Scan()
 		done.Tree = &t
 		return done
-	case plan.Prepare, plan.Discard:
+	case plan.Prepare, plan.Discard, plan.Record, plan.Disown:
 	default:
 		uuid := done.Action.UUID
 		d, err := a.p.Hypervisor.LookupDomain(work, uuid)
@@ -166,6 +174,9 @@ func (a *Agent) readNetworks(ctx context.Context, nets []spec.Network) Event {
 		ev.Prefixes[n] = ps
 	}
 	var err error
+	if ev.Memory, err = a.p.Host.MemoryAvailable(); err != nil {
+		a.p.Log.Debug("the host's free memory could not be read", "error", err)
+	}
 	if ev.HostAddrs, err = a.p.Host.Addresses(); err != nil {
 		a.p.Log.Warn("the host's own addresses could not be read", "error", err)
 	}

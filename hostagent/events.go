@@ -4,10 +4,12 @@ import (
 	"net/netip"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/order"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/state"
 )
 
 // Event is one message to the Core: something was seen, or an effect ended.
@@ -37,6 +39,7 @@ type (
 	NetworksRead struct {
 		Prefixes  map[spec.Network][]netip.Prefix
 		HostAddrs []netip.Addr
+		Memory    uint64 // bytes the host has available; 0 when it could not be read
 	}
 	// ClaimsRead answers ReadClaims: the answers of the sources that gave one.
 	ClaimsRead struct {
@@ -71,6 +74,11 @@ type (
 	}
 	// StateSaved answers SaveState.
 	StateSaved struct{ Err error }
+	// Ordered is an operator's order. ID finds its Answered.
+	Ordered struct {
+		ID    uint64
+		Order order.Order
+	}
 	// Tick says that time passed.
 	Tick struct{}
 )
@@ -110,10 +118,11 @@ func (Probed) event()        {}
 func (ActionDone) event()    {}
 func (FetchProgress) event() {}
 func (StateSaved) event()    {}
+func (Ordered) event()       {}
 func (Tick) event()          {}
 
 // Effect is one thing that the Core wants done. Each ends in one event, but
-// for RescanSources and SaveState.
+// for RescanSources, Answered and TakeOnHostID.
 type Effect interface{ effect() }
 
 // Effects.
@@ -141,7 +150,20 @@ type (
 	// RescanSources makes the sources read again soon.
 	RescanSources struct{}
 	// SaveState keeps what must survive a restart.
-	SaveState struct{ TreeKnown bool }
+	SaveState struct {
+		Changes []state.Change
+		Skipped []error // why something is not among them: for the log
+	}
+	// Answered tells who gave an order what came of it: it is on disk, or Err
+	// says why it is not obeyed.
+	Answered struct {
+		ID   uint64
+		Text string
+		Err  error
+	}
+	// TakeOnHostID ends the agent, to be started anew with the host id that is on
+	// disk by now.
+	TakeOnHostID struct{}
 )
 
 func (ListDomains) effect()   {}
@@ -153,3 +175,5 @@ func (ProbeProxy) effect()    {}
 func (RunAction) effect()     {}
 func (RescanSources) effect() {}
 func (SaveState) effect()     {}
+func (Answered) effect()      {}
+func (TakeOnHostID) effect()  {}

@@ -20,6 +20,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
+	"github.com/egress-proxies/egress-hostagent/hostagent/state"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -64,17 +65,21 @@ type Host interface {
 	Addresses() ([]netip.Addr, error)
 	// InterfacePrefixes are the subnets a host interface is on.
 	InterfacePrefixes(name string) ([]netip.Prefix, error)
+	// MemoryAvailable is how many bytes can be used without swapping.
+	MemoryAvailable() (uint64, error)
 }
 
-// State keeps what must survive a restart.
+// State keeps what must survive a restart: each change whole or not at all, in
+// order, up to the first that fails.
 type State interface {
-	SetTreeKnown() error
+	Save(changes ...state.Change) error
 }
 
 // Parts is what an Agent is made of.
 type Parts struct {
 	Settings   Settings
-	TreeKnown  bool // from the state of an earlier run
+	Kept       Kept     // from the state of an earlier run
+	Problems   []string // with the state directory, for people
 	Hypervisor Hypervisor
 	Tree       Tree
 	Executor   *apply.Executor
@@ -98,15 +103,22 @@ type Agent struct {
 	lanes  map[string]*lane
 	begun  map[string]time.Time // by proxy name or digest: when its action started
 	said   map[string]bool      // problems of sources that the log has
+	swept  sweep
 	wg     sync.WaitGroup
+
+	orders  atomic.Uint64 // so far
+	waiting sync.Map      // order's ID -> chan Answered
+	ended   chan struct{} // closed when the planner has ended
+	rewire  bool
 }
 
 // New makes an Agent; it does no I/O.
 func New(p Parts) *Agent {
 	a := &Agent{
 		p:      p,
-		core:   NewCore(p.Settings, p.TreeKnown),
+		core:   NewCore(p.Settings, p.Kept),
 		events: make(chan Event, 256),
+		ended:  make(chan struct{}),
 		begun:  map[string]time.Time{},
 		said:   map[string]bool{},
 	}
@@ -118,6 +130,7 @@ func New(p Parts) *Agent {
 		laneSilent:  {limit: 1}, // with the claims, as many as there are calls to guest agents at once
 		laneProbes:  {limit: 8},
 		laneLocal:   {limit: 1},
+		laneState:   {limit: 1}, // of its own: a tombstone waits for no scan
 	}
 	p.Executor.Progress = func(sha string, done, total int64) {
 		a.send(context.Background(), FetchProgress{SHA256: sha, Done: done, Total: total})
@@ -132,6 +145,7 @@ func (a *Agent) Status() status.Host {
 	h := *a.shown.Load()
 	h.Time = a.p.Now()
 	h.Link = link(a.p.Hypervisor.Stats())
+	h.Problems = a.p.Problems
 	h.Goroutines = runtime.NumGoroutine()
 	return h
 }
@@ -155,13 +169,26 @@ const minPause = 10 * time.Millisecond
 const stopGrace = 8 * time.Second
 
 // Run works until ctx ends, then waits, within a bound, for what is under way.
-// Domains run on.
+// Domains run on. The error is ErrRewire when the agent is to be made anew.
 func (a *Agent) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	work, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	a.start(ctx)
 	a.loop(ctx, work)
+	close(a.ended)
+	stop()
 	cancel()
+	a.wait()
+	if a.rewire {
+		return ErrRewire
+	}
+	return nil
+}
+
+// wait gives what is under way some time to end.
+func (a *Agent) wait() {
 	done := make(chan struct{})
 	go func() { a.wg.Wait(); close(done) }()
 	grace := time.NewTimer(stopGrace)
@@ -169,11 +196,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-done:
-			return nil
+			return
 		case <-a.events:
 		case <-grace.C:
 			a.p.Log.Warn("stopping with calls still stuck; nothing is lost, the next start goes on from what it finds")
-			return nil
+			return
 		}
 	}
 }
@@ -250,10 +277,14 @@ func (a *Agent) loop(ctx, work context.Context) {
 		a.publish()
 		a.logChanges()
 		a.logProblems(a.Status())
+		a.logSweep(a.Status())
 		for _, ef := range effects {
 			a.queue(work, ef)
 		}
 		a.dispatch(work)
+		if a.rewire {
+			return
+		}
 		timer.Reset(max(a.core.Wake().Sub(a.p.Now()), minPause))
 	}
 }

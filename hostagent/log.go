@@ -3,6 +3,7 @@ package hostagent
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
@@ -13,7 +14,7 @@ func (a *Agent) logger(act plan.Action) *slog.Logger {
 	switch act.Kind {
 	case plan.FetchImage:
 		return a.p.Log.With("action", string(act.Kind), "image", act.Image.Key, "source", act.Image.Source)
-	case plan.InitTree:
+	case plan.InitTree, plan.Collect:
 		return a.p.Log.With("action", string(act.Kind))
 	}
 	return a.p.Log.With("action", string(act.Kind), "proxy", act.Name)
@@ -49,6 +50,27 @@ func (a *Agent) logChanges() {
 		}
 		l.Log(context.Background(), level, "condition", "type", c.Type, "status", string(c.Status), "cause", c.Reason, "detail", c.Message)
 	}
+}
+
+// sweep is what the log was last told of how many VMs there are.
+type sweep struct {
+	counts status.Counts
+	at     time.Time
+}
+
+// sweepEvery is how often the counts are logged though they are the same.
+const sweepEvery = time.Hour
+
+// logSweep says how many VMs of each kind there are: when that changes, and now
+// and then.
+func (a *Agent) logSweep(h status.Host) {
+	seen, _ := h.Condition(status.LibvirtConnected)
+	now := a.p.Now()
+	if seen.Status != status.True || h.Counts == a.swept.counts && now.Sub(a.swept.at) < sweepEvery && !a.swept.at.IsZero() {
+		return
+	}
+	a.swept = sweep{h.Counts, now}
+	a.p.Log.Info("sweep", "managed", h.Managed, "orphaned", h.Orphaned, "abandoned", h.Abandoned, "foreign", h.Foreign)
 }
 
 // logProblems says each problem of the sources once, while it stands.

@@ -1,11 +1,13 @@
 package hostagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/image"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -18,11 +20,21 @@ import (
 type memTree struct {
 	mu     sync.Mutex
 	marker observe.MarkerState
+	host   string // that a foreign marker names
+	away   bool   // its volume is not mounted: what shows is an empty directory
 	bases  map[string]observe.Base
 	incs   map[string][]observe.Incarnation
-	broken map[string]error // by image source: why it can not be fetched
-	free   uint64           // bytes
+	stands map[string]string   // the base, by its sha256, of each overlay, by NAME.INSTANCE
+	chains map[string][]string // what files of others stand on, by path
+	broken map[string]error    // by image source: why it can not be fetched
+	free   uint64              // bytes
+	// pass, unless nil, is asked before each change. Its error is the change's,
+	// and nothing changes.
+	pass func(treeChange) error
 }
+
+// treeChange is one change of the tree. Of a base image only sha256 is set.
+type treeChange struct{ what, name, instance, sha256 string }
 
 const roomy = 100 << 30 // bytes free in a tree that is not full
 
@@ -31,6 +43,8 @@ func newMemTree() *memTree {
 		marker: observe.MarkerAbsent,
 		bases:  map[string]observe.Base{},
 		incs:   map[string][]observe.Incarnation{},
+		stands: map[string]string{},
+		chains: map[string][]string{},
 		broken: map[string]error{},
 		free:   roomy,
 	}
@@ -45,6 +59,14 @@ func (m *memTree) check() error {
 	return nil
 }
 
+// may tells whether a change can be made now.
+func (m *memTree) may(c treeChange) error {
+	if err := m.check(); err != nil || m.pass == nil {
+		return err
+	}
+	return m.pass(c)
+}
+
 func (m *memTree) CheckMarker() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,27 +79,46 @@ func (m *memTree) Scan() observe.Tree {
 	t := observe.Tree{Root: "/tree", Marker: m.marker}
 	if m.marker != observe.MarkerOK {
 		t.Detail = "no marker in /tree"
-		t.Empty = len(m.bases)+len(m.incs) == 0
+		t.Host = m.host
+		t.Empty = m.marker == observe.MarkerAbsent && (m.away || len(m.bases)+len(m.incs) == 0)
 		return t
 	}
 	t.Free = m.free
 	t.Bases = maps.Clone(m.bases)
 	t.Incarnations = map[string][]observe.Incarnation{}
 	for name := range m.incs {
-		t.Incarnations[name] = slices.Clone(m.incs[name])
+		t.Incarnations[name] = m.sorted(name)
 	}
 	return t
+}
+
+// sorted gives a name's incarnations in the order of observe.Tree.
+func (m *memTree) sorted(name string) []observe.Incarnation {
+	created := func(i observe.Incarnation) time.Time {
+		if i.Record == nil {
+			return time.Time{}
+		}
+		return i.Record.Created
+	}
+	return slices.SortedFunc(slices.Values(m.incs[name]), func(a, b observe.Incarnation) int {
+		return cmp.Or(created(a).Compare(created(b)), cmp.Compare(a.Instance, b.Instance))
+	})
 }
 
 func (m *memTree) ScanName(name string) []observe.Incarnation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.incs[name])
+	return m.sorted(name)
 }
 
 func (m *memTree) InitMarker() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.pass != nil {
+		if err := m.pass(treeChange{what: "init"}); err != nil {
+			return err
+		}
+	}
 	m.marker = observe.MarkerOK
 	return nil
 }
@@ -86,6 +127,9 @@ func (m *memTree) EnsureBase(_ context.Context, img spec.Image, _ func(done, tot
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := errors.Join(m.check(), m.broken[img.Source]); err != nil {
+		return observe.Base{}, err
+	}
+	if err := m.may(treeChange{what: "base", sha256: img.SHA256}); err != nil {
 		return observe.Base{}, err
 	}
 	m.bases[img.SHA256] = observe.Base{SHA256: img.SHA256, Path: "/tree/base/" + img.SHA256 + ".qcow2", Format: img.Format}
@@ -108,22 +152,33 @@ func (m *memTree) CreateOverlay(_ context.Context, name, instance string, base o
 	if _, ok := m.bases[base.SHA256]; !ok {
 		return errors.New("no base " + base.SHA256)
 	}
+	if err := m.may(treeChange{"overlay", name, instance, base.SHA256}); err != nil {
+		return err
+	}
 	m.at(name, instance).Overlay = true
-	return m.check()
+	m.stands[name+"."+instance] = base.SHA256
+	return nil
 }
 
 func (m *memTree) WriteSeed(name, instance string, _ seed.Image) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.may(treeChange{"seed", name, instance, ""}); err != nil {
+		return err
+	}
 	m.at(name, instance).Seed = true
-	return m.check()
+	return nil
 }
 
 func (m *memTree) WriteRecord(rec observe.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.at(rec.Name, rec.Instance).Record = &rec
-	return m.check()
+	if err := m.may(treeChange{"record", rec.Name, rec.Instance, ""}); err != nil {
+		return err
+	}
+	i := m.at(rec.Name, rec.Instance)
+	i.Record, i.Problem = &rec, ""
+	return nil
 }
 
 func (m *memTree) PrepareConsole(string) error { return m.CheckMarker() }
@@ -132,11 +187,84 @@ func (m *memTree) RemoveConsole(string) error  { return m.CheckMarker() }
 func (m *memTree) RemoveIncarnation(name, instance string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.removeIncarnation(name, instance)
+}
+
+func (m *memTree) removeIncarnation(name, instance string) error {
+	if err := m.may(treeChange{"remove", name, instance, ""}); err != nil {
+		return err
+	}
+	m.drop(name, instance)
+	return nil
+}
+
+// drop takes an incarnation away, whoever does it.
+func (m *memTree) drop(name, instance string) {
 	m.incs[name] = slices.DeleteFunc(m.incs[name], func(i observe.Incarnation) bool { return i.Instance == instance })
+	delete(m.stands, name+"."+instance)
 	if len(m.incs[name]) == 0 {
 		delete(m.incs, name)
 	}
-	return m.check()
+}
+
+// Collect removes what neither a record, nor an overlay, nor refer needs.
+func (m *memTree) Collect(_ context.Context, bases []string, strays []observe.Incarnation, refer func(string) (bool, error)) (removed []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	for _, s := range strays {
+		gone, strayErr := m.collectStray(s, refer)
+		removed, err = append(removed, gone...), errors.Join(err, strayErr)
+	}
+	for _, sha := range bases {
+		path := m.bases[sha].Path
+		used, baseErr := refer(path)
+		if path == "" || used || baseErr != nil || m.needed(sha) {
+			err = errors.Join(err, baseErr)
+			continue
+		}
+		if baseErr := m.may(treeChange{what: "remove base", sha256: sha}); baseErr != nil {
+			err = errors.Join(err, baseErr)
+			continue
+		}
+		delete(m.bases, sha)
+		removed = append(removed, path)
+	}
+	return removed, err
+}
+
+func (m *memTree) collectStray(s observe.Incarnation, refer func(string) (bool, error)) (removed []string, err error) {
+	i := slices.IndexFunc(m.incs[s.Name], func(i observe.Incarnation) bool { return i.Instance == s.Instance })
+	if i < 0 || m.incs[s.Name][i].Record != nil || m.incs[s.Name][i].Problem != "" {
+		return nil, nil
+	}
+	p := m.Paths(s.Name, s.Instance)
+	for _, path := range []string{p.Overlay, p.Seed} {
+		if used, err := refer(path); used || err != nil {
+			return nil, err
+		}
+	}
+	return []string{p.Overlay, p.Seed}, m.removeIncarnation(s.Name, s.Instance)
+}
+
+// needed tells whether a record names a base image, or an overlay stands on it.
+func (m *memTree) needed(sha256 string) bool {
+	for _, incs := range m.incs {
+		for _, i := range incs {
+			if i.Record != nil && i.Record.Base == sha256 || i.Overlay && m.stands[i.Name+"."+i.Instance] == sha256 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (m *memTree) StandsOn(_ context.Context, file, _ string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string{file}, m.chains[file]...), nil
 }
 
 func (m *memTree) Paths(name, instance string) image.Paths {

@@ -16,6 +16,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/state"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -297,7 +298,8 @@ func TestLinkLocalIsNoAddressYet(t *testing.T) {
 // State save.
 type badState struct{ n int }
 
-func (b *badState) SetTreeKnown() error { b.n++; return errors.New("disk full") }
+func (b *badState) Save(...state.Change) error { b.n++; return errors.New("disk full") }
+
 func TestStateIsSavedAgainAfterAFailure(t *testing.T) {
 	f := newFarm(t)
 	b := &badState{}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/order"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 	"github.com/egress-proxies/egress-hostagent/hostagent/virttest"
@@ -153,7 +154,7 @@ func (s *storm) blow() {
 	case n < 98:
 		s.say("agent restarts")
 		s.late = nil
-		s.boot(s.agent.core.memory.TreeKnown)
+		s.boot()
 	default:
 		s.say("probe answers: %v", !s.probeOK)
 		s.probeOK = !s.probeOK
@@ -394,6 +395,9 @@ func (s *storm) calm() {
 	for range 30 {
 		s.pass(time.Minute)
 		s.step(s.read())
+		for _, h := range s.agent.core.Status(s.now).Holds {
+			s.step(Ordered{Order: order.Order{Verb: order.Release, Digest: h.Digest}})
+		}
 	}
 	s.settle()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent"
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
@@ -19,14 +20,11 @@ import (
 func BenchmarkNoopPass(b *testing.B) {
 	const n = 1000
 	h := newHall(b)
-	w, err := wire(h.cfg, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	w := wire(h.cfg, testIdentity, hostagent.Kept{}, nil)
 	if err := w.tree.InitMarker(); err != nil {
 		b.Fatal(err)
 	}
-	core := hostagent.NewCore(w.parts.Settings, true)
+	core := hostagent.NewCore(w.parts.Settings, hostagent.Kept{Memory: plan.Memory{KeptHost: plan.KeptHost{TreeKnown: true}}})
 	snap := source.Snapshot{Origin: source.OriginDir, Seq: 1, Read: time.Now(), Synced: true, Entries: map[string]source.Entry{}}
 	for i := range n {
 		s := h.settle(b, w, fmt.Sprintf("p%d", i))

@@ -67,11 +67,7 @@ func newHall(t testing.TB) *hall {
 	sum := sha256.Sum256(b)
 	h.configure(fmt.Sprintf("[images.debian]\nsource = %q\nsha256 = %q\n[images.wrong]\nsource = %q\nsha256 = %q\n",
 		img, hex.EncodeToString(sum[:]), img, strings.Repeat("0", 64)), virttest.NodeURI(t, virttest.ForeignDomains()...))
-	w, err := wire(h.cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.conn = w.conn
+	h.conn = wire(h.cfg, testIdentity, hostagent.Kept{}, slog.New(slog.DiscardHandler)).conn
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = h.conn.Run(ctx) }()
@@ -108,24 +104,25 @@ memory = "256MiB"
 	h.cfg = cfg
 }
 
+// testIdentity is the host that halls are on.
+var testIdentity = identity{ID: "host-1", Own: "host-1", Name: "h", Configured: true}
+
 // start runs an agent in this process, on the parts that "run" uses.
 func (h *hall) start() {
 	h.t.Helper()
-	w, err := wire(h.cfg, slog.New(slog.DiscardHandler))
+	st, content, err := state.Open(h.cfg.State, "host-1")
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	kept := hostagent.Restore(content, time.Now(), func(e state.Entry, why error) { h.t.Errorf("state entry %s: %v", e.Key, why) })
+	w := wire(h.cfg, testIdentity, kept, slog.New(slog.DiscardHandler))
 	w.parts.Hypervisor, w.parts.Executor.Hypervisor = stays{h.conn}, h.conn
-	st, _, err := state.Open(h.cfg.State, "host-1")
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	w.parts.State, w.parts.TreeKnown, w.parts.Alive = st, st.TreeKnown(), func(status.Host) {}
+	w.parts.State, w.parts.Alive = st, func(status.Host) {}
 	h.agent = hostagent.New(w.parts)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = h.agent.Run(ctx) }()
-	h.stop = func() { cancel(); <-ended }
+	h.stop = func() { cancel(); <-ended; st.Close() }
 	h.t.Cleanup(h.stop)
 }
 

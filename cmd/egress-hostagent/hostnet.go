@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"strings"
 )
 
-// hostNetwork reads the host's own network interfaces.
+// hostNetwork reads the host's own network interfaces and memory.
 type hostNetwork struct{}
 
 // Addresses implements hostagent.Host.
@@ -33,6 +36,26 @@ func (hostNetwork) InterfacePrefixes(name string) ([]netip.Prefix, error) {
 		return nil, fmt.Errorf("bridge %s: %w", name, err)
 	}
 	return prefixes(as), nil
+}
+
+// MemoryAvailable implements hostagent.Host: the kernel's own estimate,
+// MemAvailable of proc(5).
+func (hostNetwork) MemoryAvailable() (uint64, error) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	return memAvailable(string(text))
+}
+
+func memAvailable(meminfo string) (uint64, error) {
+	for line := range strings.Lines(meminfo) {
+		var kib uint64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
+			return kib << 10, nil
+		}
+	}
+	return 0, errors.New("/proc/meminfo has no line MemAvailable")
 }
 
 func prefixes(as []net.Addr) []netip.Prefix {

@@ -80,6 +80,7 @@ not run, 78 the configuration is wrong.`,
 	group(c)
 	c.AddCommand(runCommand(o), validateCommand(o), planCommand(o), statusCommand(o), listCommand(o),
 		seedCommand(o), doctorCommand(o), initTreeCommand(o), versionCommand())
+	c.AddCommand(orderCommands(o)...)
 	for _, sub := range c.Commands() {
 		checkArgs(sub)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
-	"github.com/egress-proxies/egress-hostagent/hostagent/state"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -28,14 +27,13 @@ action's successor is planned from what is seen after it, so a new proxy shows
 its first step only.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, w, err := quietly(o)
+			_, w, err := quietly(o)
 			if err != nil {
 				return err
 			}
 			ctx, cancel := waitContext(cmd.Context(), lookDeadline)
 			defer cancel()
 			defer linkUp(ctx, w)()
-			w.parts.TreeKnown = treeKnown(cfg.State, w.parts.Settings.Policy.HostID)
 			actions, host, err := hostagent.DryRun(ctx, w.parts, []source.Snapshot{w.dir.ReadOnce()})
 			printPlan(cmd.OutOrStdout(), actions, host)
 			if err != nil { // the plan's first lines have said it
@@ -44,14 +42,6 @@ its first step only.`,
 			return nil
 		},
 	}
-}
-
-// treeKnown reads the agent's state as far as this user may; without it an
-// empty image tree counts as known, so that a dry run promises too little
-// rather than too much.
-func treeKnown(dir, hostID string) bool {
-	known, err := state.PeekTreeKnown(dir, hostID)
-	return err != nil || known
 }
 
 // linkUp runs the link to libvirt and waits until it is up or ctx ends. The

@@ -53,56 +53,75 @@ func run(ctx context.Context, o *options, verbose bool) error {
 	// The group of the image tree's directories is QEMU's: what the agent makes
 	// there is for that group, and for nobody else.
 	syscall.Umask(0o007)
-	w, err := wire(cfg, log)
+	who, err := whoAmI(cfg)
 	if err != nil {
 		return err
 	}
-	if err := prepareState(cfg, &w, log); err != nil {
+	if err := useStaging(cfg); err != nil {
 		return err
+	}
+	uids, err := control.LookupUIDs(cfg.Control.Admins)
+	if err != nil {
+		log.Warn("some admins of the control API are unknown", "error", err)
+	}
+	health := &health{log: log}
+	for {
+		err := runOnce(ctx, cfg, who, control.Access{UIDs: uids}, health, log)
+		if !errors.Is(err, hostagent.ErrRewire) {
+			health.notify(daemon.SdNotifyStopping)
+			return err
+		}
+		log.Info("starting anew", "reason", err)
+	}
+}
+
+// runOnce runs one agent, from what is on disk to its end.
+func runOnce(ctx context.Context, cfg config.Config, who identity, access control.Access, health *health, log *slog.Logger) error {
+	st, content, err := state.Open(cfg.State, who.Own)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	kept := hostagent.Restore(content, time.Now(), func(e state.Entry, why error) {
+		content.Problems = append(content.Problems, st.Reject(e, why))
+	})
+	for _, problem := range content.Problems {
+		log.Warn("state entry rejected", "problem", problem)
 	}
 	ln, err := control.Listen(cfg.Control.Socket)
 	if err != nil {
 		return err
 	}
-	health := &health{log: log}
-	w.parts.Alive = health.alive
+	w := wire(cfg, who, kept, log)
+	w.parts.State, w.parts.Problems, w.parts.Alive = st, content.Problems, health.alive
 	agent := hostagent.New(w.parts)
 	log.Info("started", "version", version, "host_id", w.parts.Settings.Policy.HostID,
 		"libvirt", cfg.Libvirt.URI, "specs", cfg.Specs.Dir, "tree", cfg.Tree)
 	health.notify(daemon.SdNotifyReady)
-	serve(ctx, ln, agent, log)
-	health.notify(daemon.SdNotifyStopping)
+	err = serve(ctx, ln, agent, access, log)
 	left := w.conn.Stats()
 	log.Info("stopped; the VMs run on", "goroutines", runtime.NumGoroutine(),
 		"connections", left.Open, "stuck_calls", left.Stuck, "handles", left.Handles, "leaked", left.Leaked)
-	return nil
+	return err
 }
 
-// serve runs agent and control API until ctx ends.
-func serve(ctx context.Context, ln net.Listener, agent *hostagent.Agent, log *slog.Logger) {
+// serve runs agent and control API until ctx or the agent ends.
+func serve(ctx context.Context, ln net.Listener, agent *hostagent.Agent, access control.Access, log *slog.Logger) error {
+	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := control.Serve(ctx, ln, agent, log); err != nil {
+		if err := control.Serve(ctx, ln, agent, access, log); err != nil {
 			log.Error("control API ended", "error", err)
 		}
 	})
-	if err := agent.Run(ctx); err != nil {
-		log.Error("agent ended", "error", err)
-	}
+	err := agent.Run(ctx)
+	stop()
 	wg.Wait()
+	return err
 }
 
-// prepareState opens the state directory and the private directory that seeds
-// are staged in.
-func prepareState(cfg config.Config, w *wired, log *slog.Logger) error {
-	st, problem, err := state.Open(cfg.State, w.parts.Settings.Policy.HostID)
-	if err != nil {
-		return err
-	}
-	if problem != "" {
-		log.Warn("state document rejected", "problem", problem)
-	}
-	w.parts.State, w.parts.TreeKnown = st, st.TreeKnown()
+// useStaging makes the private directory that seeds are staged in.
+func useStaging(cfg config.Config) error {
 	staging := filepath.Join(cfg.State, "staging")
 	if dir := os.Getenv("RUNTIME_DIRECTORY"); dir != "" {
 		staging = filepath.Join(dir, "staging")

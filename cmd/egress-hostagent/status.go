@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -91,7 +92,7 @@ func fetchStatus(cmd *cobra.Command, o *options) (status.Host, error) {
 // seen, a proxy that answers its probe serves all the same.
 func serves(p status.Proxy) bool {
 	reachable, probed := p.Condition(status.Reachable)
-	if p.URL == "" || probed && reachable.Status != status.True {
+	if p.Leaving || p.URL == "" || probed && reachable.Status != status.True {
 		return false
 	}
 	for _, typ := range []string{status.Running, status.Addressed} {
@@ -141,7 +142,7 @@ func healthy(host status.Host) error {
 		ok = ok && c.Status == status.True
 	}
 	for _, p := range host.Proxies {
-		ok = ok && p.IsReady()
+		ok = ok && well(p)
 	}
 	for _, s := range host.Sources {
 		ok = ok && len(s.Problems) == 0
@@ -152,6 +153,9 @@ func healthy(host status.Host) error {
 	return nil
 }
 
+// well tells whether a proxy is as its spec asks.
+func well(p status.Proxy) bool { return p.IsReady() || p.Phase == status.PhaseOff }
+
 func printHost(out io.Writer, host status.Host) {
 	fmt.Fprintf(out, "host %s (%s), agent %s, libvirt %s\n", printable(host.Host), short(host.HostID), host.Version, host.Libvirt)
 	for _, c := range host.Conditions {
@@ -159,12 +163,16 @@ func printHost(out io.Writer, host status.Host) {
 			wrap(out, "! ", fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message))
 		}
 	}
+	for _, p := range host.Problems {
+		wrap(out, "! ", p)
+	}
 	for _, s := range host.Sources {
 		fmt.Fprintf(out, "source %s %s: %d proxies, %s\n", s.Origin, s.Location, s.Proxies, readAge(s, host.Time))
 		for _, p := range s.Problems {
 			wrap(out, "! ", p)
 		}
 	}
+	fmt.Fprintf(out, "domains: %d managed, %d orphaned, %d abandoned, %d of others\n", host.Managed, host.Orphaned, host.Abandoned, host.Foreign)
 	for _, i := range host.Images {
 		if i.State == "fetching" || i.State == "failed" {
 			wrap(out, "", fmt.Sprintf("image %s: %s: %s", i.Key, i.State, i.Detail))
@@ -222,11 +230,11 @@ func age(p status.Proxy, now time.Time) string {
 }
 
 func whyNot(p status.Proxy) string {
-	if p.IsReady() {
+	if well(p) {
 		return ""
 	}
 	c, _ := p.Condition(status.Ready)
-	if s, _ := p.Condition(status.Synced); p.Phase == status.PhaseBlocked || s.Reason == "SpecInvalid" {
+	if s, _ := p.Condition(status.Synced); p.Phase == status.PhaseBlocked || p.Phase == status.PhasePaused || s.Reason == "SpecInvalid" {
 		return s.Reason
 	}
 	if p.Next != "" {
@@ -244,7 +252,7 @@ func showProxy(out io.Writer, host status.Host, name string, asJSON bool) error 
 			return printJSON(out, p)
 		}
 		printProxy(out, p, host.Time)
-		if !p.IsReady() {
+		if !well(p) {
 			return &codedError{exitError, errQuiet}
 		}
 		return nil
@@ -273,6 +281,9 @@ func printProxy(out io.Writer, p status.Proxy, now time.Time) {
 	row("spec", strings.TrimSpace(p.Origin+" "+p.File))
 	row("domain", p.UUID)
 	row("instance", p.Instance)
+	if p.Starts > 0 {
+		row("starts", strconv.Itoa(p.Starts))
+	}
 	_ = tw.Flush()
 	for _, w := range p.Warnings {
 		wrap(out, "warning: ", w)

@@ -19,6 +19,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/state"
 	"github.com/egress-proxies/egress-hostagent/hostagent/virt"
 )
 
@@ -41,19 +42,35 @@ func loadConfig(o *options) (config.Config, error) {
 	return cfg, nil
 }
 
-// identity is who this host is.
-func identity(cfg config.Config) (id, name string, err error) {
-	if id = cfg.Host.ID; id == "" {
-		if id, err = hostagent.HostID(machineIDFile); err != nil {
-			return "", "", &codedError{exitConfig, err}
+// identity is who this host is. Own is the id by its config or machine, ID the
+// one that counts: the agent may have taken on that of its VMs.
+type identity struct {
+	ID, Own, Name string
+	Configured    bool // the config sets the id
+}
+
+func whoAmI(cfg config.Config) (who identity, err error) {
+	who.Own, who.Configured = cfg.Host.ID, cfg.Host.ID != ""
+	if !who.Configured {
+		if who.Own, err = hostagent.HostID(machineIDFile); err != nil {
+			return who, &codedError{exitConfig, err}
 		}
 	}
-	if name = cfg.Host.Name; name == "" {
-		if name, err = os.Hostname(); err != nil {
-			return "", "", fmt.Errorf("host name: %w", err)
+	if who.Name = cfg.Host.Name; who.Name == "" {
+		if who.Name, err = os.Hostname(); err != nil {
+			return who, fmt.Errorf("host name: %w", err)
 		}
 	}
-	return id, name, nil
+	who.ID = who.Own
+	return who, nil
+}
+
+// takeOn makes the id count that an operator had the agent take on, unless the
+// config says another.
+func (who *identity) takeOn(kept hostagent.Kept) {
+	if id := kept.Memory.HostID; id != "" && !who.Configured {
+		who.ID = id
+	}
 }
 
 // decoder decodes specs with what the configuration offers.
@@ -74,12 +91,11 @@ type wired struct {
 // addressStale is three times the slowest pace of the address reads.
 const addressStale = 3 * time.Minute
 
-// wire builds the agent's parts. It opens nothing.
-func wire(cfg config.Config, log *slog.Logger) (wired, error) {
-	id, name, err := identity(cfg)
-	if err != nil {
-		return wired{}, err
-	}
+// wire builds the agent's parts, with what an earlier run kept. It opens
+// nothing.
+func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger) wired {
+	who.takeOn(kept)
+	id := who.ID
 	w := wired{
 		conn: virt.New(virt.Options{
 			URI: cfg.Libvirt.URI, Namespace: domxml.Namespace, Log: log,
@@ -90,17 +106,19 @@ func wire(cfg config.Config, log *slog.Logger) (wired, error) {
 	}
 	w.parts = hostagent.Parts{
 		Settings: hostagent.Settings{
-			Host: name, Version: version, URI: cfg.Libvirt.URI, Images: cfg.Catalog.Images,
+			Host: who.Name, Version: version, URI: cfg.Libvirt.URI, Images: cfg.Catalog.Images,
 			Resync: cfg.Limits.Resync, ProbeInterval: cfg.Probe.Interval,
 			Origins: []string{source.OriginDir},
-			Policy:  policy(cfg, id),
+			Policy:  policy(cfg, who),
 		},
+		Kept:       kept,
 		Hypervisor: w.conn,
 		Tree:       w.tree,
 		Executor: &apply.Executor{
 			Hypervisor: w.conn, Tree: w.tree, HostID: id,
 			Acceleration: domxml.Acceleration(cfg.Libvirt.Acceleration),
 			NewInstance:  newInstance, Now: time.Now,
+			Note: func(proxy, text string) { log.Info("note", "proxy", proxy, "text", text) },
 		},
 		Sources: []hostagent.Source{w.dir},
 		Prober:  probe.Prober{Timeout: cfg.Probe.Timeout},
@@ -109,7 +127,8 @@ func wire(cfg config.Config, log *slog.Logger) (wired, error) {
 		Now:     time.Now,
 		Log:     log,
 	}
-	return w, nil
+	w.dir.Restore(kept.Specs[source.OriginDir])
+	return w
 }
 
 // quietly wires parts for a command that looks and prints, and logs nothing.
@@ -118,13 +137,29 @@ func quietly(o *options) (config.Config, wired, error) {
 	if err != nil {
 		return cfg, wired{}, err
 	}
-	w, err := wire(cfg, slog.New(slog.DiscardHandler))
-	return cfg, w, err
+	who, err := whoAmI(cfg)
+	if err != nil {
+		return cfg, wired{}, err
+	}
+	return cfg, wire(cfg, who, peek(cfg, who.Own), slog.New(slog.DiscardHandler)), nil
 }
 
-func policy(cfg config.Config, hostID string) plan.Policy {
+// peek reads the agent's state as far as this user may. What can not be read
+// counts as forbidding: a dry run then promises too little rather than too
+// much.
+func peek(cfg config.Config, hostID string) hostagent.Kept {
+	content, err := state.Peek(cfg.State, hostID)
+	kept := hostagent.Restore(content, time.Now(), func(state.Entry, error) {})
+	if err != nil {
+		kept.Memory.TreeKnown = true
+	}
+	return kept
+}
+
+func policy(cfg config.Config, who identity) plan.Policy {
 	return plan.Policy{
-		HostID:         hostID,
+		HostID:         who.ID,
+		HostIDGiven:    who.Configured,
 		DeletionDelay:  cfg.Policy.DeletionDelay,
 		ShutdownGrace:  cfg.Policy.ShutdownGrace,
 		ShutdownRepeat: min(10*time.Second, cfg.Policy.ShutdownGrace/3),
@@ -133,6 +168,11 @@ func policy(cfg config.Config, hostID string) plan.Policy {
 		ProbeStale:     3 * (cfg.Probe.Interval + cfg.Probe.Timeout),
 		AddressStale:   addressStale,
 		DiskReserve:    cfg.Limits.DiskReserve,
+		MemoryReserve:  cfg.Limits.MemoryReserve,
+		MaxUnavailable: cfg.Policy.MaxUnavailable,
+		RolloutWait:    cfg.Policy.RolloutWait,
+		StartInterval:  cfg.Limits.StartInterval,
+		ImageGrace:     cfg.Limits.ImageGrace,
 	}
 }
 

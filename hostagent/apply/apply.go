@@ -25,6 +25,8 @@ import (
 // Shutdown and Destroy of one that is off, Undefine of one that is absent are
 // successes.
 type Hypervisor interface {
+	// ListDomains gives everybody's domains, all of them or an error.
+	ListDomains(ctx context.Context) ([]observe.RawDomain, error)
 	LookupDomain(ctx context.Context, uuid string) (observe.RawDomain, error)
 	DomainXML(ctx context.Context, uuid string, inactive bool) (string, error)
 	Define(ctx context.Context, xml string, validate bool) error
@@ -34,12 +36,19 @@ type Hypervisor interface {
 	Destroy(ctx context.Context, uuid string) error
 	Undefine(ctx context.Context, uuid string) error
 	SetAutostart(ctx context.Context, uuid string, on bool) error
+	// SetMetadata replaces our element in the configuration, or, of a domain
+	// that has none, in what runs; with an empty xml it removes it.
+	SetMetadata(ctx context.Context, uuid, xml string) error
+	// DropSaved removes the state that a managed save left of a domain that is
+	// off, and tells whether there was one.
+	DropSaved(ctx context.Context, uuid string) (bool, error)
 	NetworkActive(ctx context.Context, network string) (bool, error)
 }
 
 // Tree is what actions need of the image tree.
 type Tree interface {
 	InitMarker() error
+	CheckMarker() error
 	EnsureBase(ctx context.Context, img spec.Image, progress func(done, total int64)) (observe.Base, error)
 	CreateOverlay(ctx context.Context, name, instance string, base observe.Base, size spec.Size) error
 	WriteSeed(name, instance string, img seed.Image) error
@@ -47,6 +56,12 @@ type Tree interface {
 	PrepareConsole(name string) error
 	RemoveIncarnation(name, instance string) error
 	RemoveConsole(name string) error
+	// Collect removes of base images, by sha256, and of incarnations without a
+	// record what neither the tree nor refer, by path, knows to be referred to.
+	Collect(ctx context.Context, bases []string, strays []observe.Incarnation, refer func(path string) (bool, error)) (removed []string, err error)
+	// StandsOn gives the paths of an image of anybody's, which has that format,
+	// and of all that it stands on; an error when they could not all be seen.
+	StandsOn(ctx context.Context, file, format string) ([]string, error)
 	ScanName(name string) []observe.Incarnation
 	Paths(name, instance string) image.Paths
 }
@@ -60,6 +75,9 @@ type Executor struct {
 	NewInstance  func() string // a fresh instance-id
 	Now          func() time.Time
 	Progress     func(sha256 string, done, total int64) // of a base image's fetch
+	// Note, which may be nil, is told what an action did that its kind does not
+	// say. proxy is empty for what is about none.
+	Note func(proxy, text string)
 }
 
 // Run runs one action to its end. A nil error means the action's effect is
@@ -79,7 +97,7 @@ func (e *Executor) Run(ctx context.Context, a plan.Action) error {
 	case plan.Resume:
 		return e.resume(ctx, a)
 	case plan.Autostart:
-		return e.onOurs(ctx, a, func() error { return e.Hypervisor.SetAutostart(ctx, a.UUID, true) })
+		return e.onOurs(ctx, a, func() error { return e.Hypervisor.SetAutostart(ctx, a.UUID, a.On) })
 	case plan.Shutdown:
 		return gone(e.onOurs(ctx, a, func() error { return e.Hypervisor.Shutdown(ctx, a.UUID) }))
 	case plan.Destroy:
@@ -88,6 +106,14 @@ func (e *Executor) Run(ctx context.Context, a plan.Action) error {
 		return gone(e.onOurs(ctx, a, func() error { return e.Hypervisor.Undefine(ctx, a.UUID) }))
 	case plan.Discard:
 		return e.discard(ctx, a)
+	case plan.Record:
+		return e.bringUp(a)
+	case plan.Adopt:
+		return e.adopt(ctx, a)
+	case plan.Disown:
+		return e.disown(ctx, a)
+	case plan.Collect:
+		return e.collect(ctx, a)
 	}
 	return fmt.Errorf("unknown action %q", a.Kind)
 }
@@ -105,42 +131,21 @@ func (e *Executor) fetch(ctx context.Context, a plan.Action) error {
 	return err
 }
 
-// errNotOurs stops an action whose domain turned out to be someone else's
-// between planning and acting.
-var errNotOurs = errors.New("the domain is not this agent's; it is left alone")
-
-// onOurs runs do after it has seen that the domain carries our claim.
-func (e *Executor) onOurs(ctx context.Context, a plan.Action, do func() error) error {
-	if _, err := e.lookupOurs(ctx, a.Name, a.UUID); err != nil {
-		return err
+func (e *Executor) note(proxy, format string, args ...any) {
+	if e.Note != nil {
+		e.Note(proxy, fmt.Sprintf(format, args...))
 	}
-	return do()
-}
-
-func (e *Executor) lookupOurs(ctx context.Context, name, uuid string) (observe.RawDomain, error) {
-	d, err := e.Hypervisor.LookupDomain(ctx, uuid)
-	if err != nil {
-		return d, err
-	}
-	o, err := domxml.DecodeOwnership(d.Metadata)
-	if err != nil || o.Host != e.HostID || o.Name != name {
-		return d, &observe.Error{Op: "check ownership of", Object: d.Name, Class: observe.Clash, Err: errNotOurs}
-	}
-	return d, nil
-}
-
-// gone turns "no such domain" into success, for actions whose aim that is.
-func gone(err error) error {
-	if errors.Is(err, observe.ErrNoDomain) {
-		return nil
-	}
-	return err
 }
 
 // discard removes an incarnation that no domain stands on: it looks once more
 // at the domain's document in force, because metadata of a running domain may
-// be ahead of what runs.
+// be ahead of what runs. Another VM's, an abandoned one's, is left.
 func (e *Executor) discard(ctx context.Context, a plan.Action) error {
+	if inc, ok := e.incarnation(a); ok && inc.Record != nil {
+		if err := belongs(*inc.Record, a); err != nil {
+			return err
+		}
+	}
 	xml, err := e.Hypervisor.DomainXML(ctx, a.UUID, false)
 	if gone(err) != nil {
 		return err

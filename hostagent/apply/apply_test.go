@@ -32,10 +32,11 @@ const (
 // base image.
 type bench struct {
 	*Executor
-	t    *testing.T
-	hv   *virttest.Fake
-	tree *image.Tree
-	base observe.Base
+	t     *testing.T
+	hv    *virttest.Fake
+	tree  *image.Tree
+	base  observe.Base
+	notes []string
 }
 
 func newBench(t *testing.T) *bench {
@@ -66,6 +67,7 @@ func newBench(t *testing.T) *bench {
 	b.Executor = &Executor{
 		Hypervisor: b.hv, Tree: b.tree, HostID: hostID, Acceleration: domxml.TCG,
 		NewInstance: func() string { return inst }, Now: time.Now,
+		Note: func(proxy, text string) { b.notes = append(b.notes, proxy+": "+text) },
 	}
 	return b
 }
@@ -81,7 +83,7 @@ func (b *bench) action(k plan.Kind) plan.Action {
 	s := b.spec()
 	return plan.Action{
 		Kind: k, Name: "p", UUID: domxml.DomainUUID(hostID, "p"), Instance: inst, Domain: domxml.DomainName("p"),
-		Spec: s, Hash: s.Hash(), Origin: "dir", Base: &b.base,
+		Spec: s, Hash: s.Hash(), Origin: "dir", Base: &b.base, On: true,
 	}
 }
 
@@ -126,6 +128,7 @@ func TestI04_ADomainThatIsNotOursIsNotTouched(t *testing.T) {
 		"other host":   `<proxy host="host-2" name="p" instance="i" spec="1:a:b"/>`,
 		"other name":   `<proxy host="host-1" name="q" instance="i" spec="1:a:b"/>`,
 		"half a claim": `<proxy host="host-1" name="p"/>`,
+		"a copy":       `<proxy host="host-1" name="p" instance="i" spec="1:a:b" generation="1"/>`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -27,7 +26,8 @@ func (e *Executor) prepare(ctx context.Context, a plan.Action) error {
 		Version: observe.RecordVersion,
 		Host:    e.HostID, Name: a.Name, UUID: a.UUID, Instance: instance, Origin: a.Origin,
 		SpecHash: a.Hash.String(), SeedHash: in.ContentHash(), SeedFile: img.SHA256, SeedSize: int64(len(img.Bytes)),
-		Base: a.Base.SHA256, Format: a.Base.Format, Created: e.Now().UTC(),
+		Base: a.Base.SHA256, Format: a.Base.Format,
+		Generation: a.Generation, SkipCleanup: a.Spec.SkipCleanup, Created: e.Now().UTC(),
 	}
 	if err := e.Tree.WriteRecord(rec); err != nil {
 		return err
@@ -52,7 +52,7 @@ func seedError(name string, err error) error {
 // define defines the domain on its incarnation, keeping what others wrote
 // into the metadata of a domain that exists.
 func (e *Executor) define(ctx context.Context, a plan.Action) error {
-	rec, err := e.record(a.Name, a.Instance)
+	rec, err := e.record(a)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 		Spec:       *a.Spec,
 		Owner: observe.Ownership{
 			Host: e.HostID, Name: a.Name, Instance: a.Instance, Origin: a.Origin,
-			Spec: a.Hash, Seed: rec.SeedHash, Base: rec.Base,
+			Spec: a.Hash, Seed: rec.SeedHash, Base: rec.Base, Generation: a.Generation,
 		},
 		Acceleration: e.Acceleration,
 		Overlay:      paths.Overlay, Base: *a.Base, Seed: paths.Seed, Console: paths.Console,
@@ -78,89 +78,40 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	if rec.SpecHash != a.Hash.String() || rec.Origin != a.Origin {
-		rec.SpecHash, rec.Origin = a.Hash.String(), a.Origin
-		if err := e.Tree.WriteRecord(rec); err != nil {
+	now := rec
+	now.SpecHash, now.Origin, now.SkipCleanup = a.Hash.String(), a.Origin, a.Spec.SkipCleanup
+	if now != rec {
+		if err := e.Tree.WriteRecord(now); err != nil {
+			return err
+		}
+	}
+	if there.off {
+		if err := e.dropSaved(ctx, a); err != nil {
 			return err
 		}
 	}
 	if err := e.Hypervisor.Define(ctx, xml, there.spec != a.Hash); err != nil {
 		return err
 	}
-	return e.Hypervisor.SetAutostart(ctx, a.UUID, true)
+	return e.Hypervisor.SetAutostart(ctx, a.UUID, a.On)
 }
 
-// start starts the domain, after it has made sure that the files it opens are
-// there. A domain that somebody else started meanwhile keeps its console log.
-func (e *Executor) start(ctx context.Context, a plan.Action) error {
-	d, err := e.lookupOurs(ctx, a.Name, a.UUID)
-	if err != nil || d.Power != observe.PowerOff {
-		return err
-	}
-	rec, err := e.record(a.Name, a.Instance)
-	if err != nil {
-		return err
-	}
-	if err := e.ensureSeed(a, rec); err != nil {
-		return err
-	}
-	if err := e.Tree.PrepareConsole(a.Name); err != nil {
-		return err
-	}
-	err = e.Hypervisor.Start(ctx, a.UUID)
-	return e.whyNotStarted(ctx, a, err)
-}
-
-// whyWait bounds the search for the reason of a failed start.
-const whyWait = 5 * time.Second
-
-// whyNotStarted finds what libvirt only says in words: that a network of the
-// domain is not active. A libvirt that does not answer is not asked more.
-func (e *Executor) whyNotStarted(ctx context.Context, a plan.Action, err error) error {
-	if err == nil || observe.ClassOf(err) != observe.Transient || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, whyWait)
-	defer cancel()
-	for _, n := range a.Spec.Networks {
-		if n.Network == "" {
-			continue
-		}
-		if active, netErr := e.Hypervisor.NetworkActive(ctx, n.Network); netErr == nil && !active {
-			return &observe.Error{Op: "start domain of", Object: a.Name, Class: observe.Transient,
-				Err: fmt.Errorf("network %s is not active; start it: virsh net-start %s (%w)", n.Network, n.Network, err)}
-		}
+// dropSaved keeps a domain that is defined anew from going on with the memory
+// that a managed save left of the old one.
+func (e *Executor) dropSaved(ctx context.Context, a plan.Action) error {
+	dropped, err := e.Hypervisor.DropSaved(ctx, a.UUID)
+	if dropped {
+		e.note(a.Name, "the state that a managed save had left of its domain was dropped, because the domain is defined anew: %s", a.Reason)
 	}
 	return err
-}
-
-// resume lets the domain go on if it is still libvirt that paused it: what an
-// admin paused stays so.
-func (e *Executor) resume(ctx context.Context, a plan.Action) error {
-	d, err := e.lookupOurs(ctx, a.Name, a.UUID)
-	if err != nil || !d.Stalled {
-		return err
-	}
-	return e.Hypervisor.Resume(ctx, a.UUID)
-}
-
-func (e *Executor) record(name, instance string) (observe.Record, error) {
-	for _, inc := range e.Tree.ScanName(name) {
-		if inc.Instance == instance && inc.Record != nil {
-			return *inc.Record, nil
-		}
-	}
-	return observe.Record{}, fmt.Errorf("incarnation %s of %s: its record is missing or unreadable", instance, name)
 }
 
 // ensureSeed makes the seed again when it is missing: from the same input,
 // under the same instance-id, so that the guest sees no difference. When the
 // spec has other content by now there is no seed to make.
 func (e *Executor) ensureSeed(a plan.Action, rec observe.Record) error {
-	for _, inc := range e.Tree.ScanName(a.Name) {
-		if inc.Instance == a.Instance && inc.Seed {
-			return nil
-		}
+	if inc, ok := e.incarnation(a); ok && inc.Seed {
+		return nil
 	}
 	in := a.Spec.SeedInput(a.Instance)
 	if in.ContentHash() != rec.SeedHash {
@@ -178,27 +129,25 @@ func (e *Executor) ensureSeed(a plan.Action, rec observe.Record) error {
 }
 
 // present is what a definition finds: the spec that the domain is defined for,
-// and what others keep in its metadata.
+// what others keep in its metadata, and whether it is there and off.
 type present struct {
 	spec    spec.Hash
 	foreign []string
+	off     bool
 }
 
 // present looks at the domain that is about to be defined. One that exists must
 // be ours.
 func (e *Executor) present(ctx context.Context, a plan.Action) (present, error) {
-	d, err := e.lookupOurs(ctx, a.Name, a.UUID)
+	d, o, err := e.lookupOurs(ctx, a.Name, a.UUID)
 	if errors.Is(err, observe.ErrNoDomain) {
 		return present{}, nil
 	}
 	if err != nil {
 		return present{}, err
 	}
-	o, err := domxml.DecodeOwnership(d.Metadata)
-	if err != nil {
-		return present{}, err
-	}
-	if d.Power != observe.PowerOff && o.Instance != a.Instance {
+	off := d.Power == observe.PowerOff
+	if !off && o.Instance != a.Instance {
 		return present{}, fmt.Errorf("define %s: the domain runs on incarnation %s meanwhile", d.Name, o.Instance)
 	}
 	xml, err := e.Hypervisor.DomainXML(ctx, a.UUID, true)
@@ -206,5 +155,5 @@ func (e *Executor) present(ctx context.Context, a plan.Action) (present, error) 
 		return present{}, err
 	}
 	foreign, err := domxml.ForeignMetadata(xml)
-	return present{spec: o.Spec, foreign: foreign}, err
+	return present{spec: o.Spec, foreign: foreign, off: off}, err
 }

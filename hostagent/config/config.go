@@ -62,7 +62,12 @@ type Libvirt struct {
 type Specs struct{ Dir string }
 
 // Control is the local API's unix socket.
-type Control struct{ Socket string }
+type Control struct {
+	Socket string
+	// Admins are the users, besides root, whose orders count: names, or uids in
+	// decimal. There may be no such user.
+	Admins []string
+}
 
 // Policy is what the agent may do and believe.
 type Policy struct {
@@ -74,6 +79,12 @@ type Policy struct {
 	DeletionDelay time.Duration
 	// ShutdownGrace is how long a guest gets to shut down before it is forced.
 	ShutdownGrace time.Duration
+	// MaxUnavailable is how many proxies, at least 1, may be down at once because
+	// the agent changes them.
+	MaxUnavailable int
+	// RolloutWait is how long a changed proxy may take to be Ready again before
+	// the roll-out stops.
+	RolloutWait time.Duration
 }
 
 // Probe says how often proxies are probed.
@@ -90,6 +101,14 @@ type Limits struct {
 	// DiskReserve is the free space of the image tree below which a domain that
 	// ran out of space stays paused.
 	DiskReserve spec.Size
+	// MemoryReserve is the host's free memory that a start of one more proxy must
+	// leave.
+	MemoryReserve spec.Size
+	// StartInterval lies between the starts of two domains; 0 for none.
+	StartInterval time.Duration
+	// ImageGrace is how long files of the image tree that nobody refers to any
+	// more are kept.
+	ImageGrace time.Duration
 }
 
 // Default gives the configuration of an empty file.
@@ -107,8 +126,8 @@ func Default() Config {
 			Images:       map[string]spec.Image{},
 			MachineTypes: map[string]spec.MachineType{},
 		},
-		Policy: Policy{DeletionDelay: 30 * time.Second, ShutdownGrace: 60 * time.Second},
+		Policy: Policy{DeletionDelay: 30 * time.Second, ShutdownGrace: 60 * time.Second, MaxUnavailable: 1, RolloutWait: 10 * time.Minute},
 		Probe:  Probe{Enabled: true, Interval: 30 * time.Second, Timeout: 5 * time.Second},
-		Limits: Limits{Actions: 2, Resync: 60 * time.Second, DiskReserve: 1 << 30},
+		Limits: Limits{Actions: 2, Resync: 60 * time.Second, DiskReserve: 1 << 30, MemoryReserve: 256 << 20, StartInterval: time.Second, ImageGrace: 24 * time.Hour},
 	}
 }

@@ -33,7 +33,7 @@ func TestLoadFull(t *testing.T) {
 		Specs:   config.Specs{Dir: "/srv/proxies.d"},
 		Tree:    "/srv/images/egress",
 		State:   "/srv/state",
-		Control: config.Control{Socket: "/run/egress/control.sock"},
+		Control: config.Control{Socket: "/run/egress/control.sock", Admins: []string{"deploy", "1000"}},
 		Catalog: spec.Catalog{
 			Images: map[string]spec.Image{
 				"debian-13": {Key: "debian-13", Source: "/srv/images/debian-13.qcow2", SHA256: strings.Repeat("13", 32), Format: "qcow2"},
@@ -47,10 +47,13 @@ func TestLoadFull(t *testing.T) {
 		},
 		Policy: config.Policy{
 			AllowedCIDRs:  []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")},
-			DeletionDelay: time.Minute, ShutdownGrace: 90 * time.Second,
+			DeletionDelay: time.Minute, ShutdownGrace: 90 * time.Second, MaxUnavailable: 3, RolloutWait: 20 * time.Minute,
 		},
-		Probe:  config.Probe{Enabled: false, Interval: 10 * time.Second, Timeout: 500 * time.Millisecond},
-		Limits: config.Limits{Actions: 4, Resync: 5 * time.Minute, DiskReserve: 2 * spec.GiB},
+		Probe: config.Probe{Enabled: false, Interval: 10 * time.Second, Timeout: 500 * time.Millisecond},
+		Limits: config.Limits{
+			Actions: 4, Resync: 5 * time.Minute, DiskReserve: 2 * spec.GiB, MemoryReserve: spec.GiB,
+			StartInterval: 250 * time.Millisecond, ImageGrace: 7 * 24 * time.Hour,
+		},
 	}
 	got, err := config.Load(path)
 	if err != nil {
@@ -83,12 +86,14 @@ libvirt = {uri = %q, acceleration = %q}
 specs = {dir = %q}
 tree = {root = %q}
 state = {dir = %q}
-control = {socket = %q}
-policy = {deletion_delay = %q, shutdown_grace = %q}
+control = {socket = %q, admins = []}
+policy = {deletion_delay = %q, shutdown_grace = %q, max_unavailable = %d, rollout_wait = %q}
 probe = {enabled = %v, interval = %q, timeout = %q}
-limits = {actions = %d, resync = %q}
+limits = {actions = %d, resync = %q, disk_reserve = %q, memory_reserve = %q, start_interval = %q, image_grace = %q}
 `, c.Libvirt.URI, c.Libvirt.Acceleration, c.Specs.Dir, c.Tree, c.State, c.Control.Socket, c.Policy.DeletionDelay.String(), c.Policy.ShutdownGrace.String(),
-		c.Probe.Enabled, c.Probe.Interval.String(), c.Probe.Timeout.String(), c.Limits.Actions, c.Limits.Resync.String())
+		c.Policy.MaxUnavailable, c.Policy.RolloutWait.String(), c.Probe.Enabled, c.Probe.Interval.String(), c.Probe.Timeout.String(),
+		c.Limits.Actions, c.Limits.Resync.String(), c.Limits.DiskReserve.String(), c.Limits.MemoryReserve.String(),
+		c.Limits.StartInterval.String(), c.Limits.ImageGrace.String())
 	got, err := config.Decode("", []byte(text))
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,9 @@ func (c *Config) decode(root *doc.Table) {
 	set(&c.Specs.Dir)(doc.Text(root.Table("specs"), "dir", directory))
 	set(&c.Tree)(doc.Text(root.Table("tree"), "root", directory))
 	set(&c.State)(doc.Text(root.Table("state"), "dir", directory))
-	set(&c.Control.Socket)(doc.Text(root.Table("control"), "socket", socket))
+	t = root.Table("control")
+	set(&c.Control.Socket)(doc.Text(t, "socket", socket))
+	c.Control.Admins = doc.Strings(t, "admins", maxAdmins, admin)
 
 	c.decodeCatalog(root)
 
@@ -50,6 +52,9 @@ func (c *Config) decode(root *doc.Table) {
 	c.Policy.AllowedCIDRs = doc.Strings(t, "allowed_cidrs", maxCIDRs, cidr)
 	set(&c.Policy.DeletionDelay)(t.Duration("deletion_delay", time.Second, 24*time.Hour))
 	set(&c.Policy.ShutdownGrace)(t.Duration("shutdown_grace", time.Second, time.Hour))
+	unavailable, ok := t.Int("max_unavailable", 1, maxUnavailable)
+	set(&c.Policy.MaxUnavailable)(int(unavailable), ok)
+	set(&c.Policy.RolloutWait)(t.Duration("rollout_wait", 10*time.Second, 24*time.Hour))
 
 	t = root.Table("probe")
 	set(&c.Probe.Enabled)(t.Bool("enabled"))
@@ -57,17 +62,26 @@ func (c *Config) decode(root *doc.Table) {
 	c.Probe.Timeout = min(c.Probe.Timeout, c.Probe.Interval)
 	set(&c.Probe.Timeout)(t.Duration("timeout", 100*time.Millisecond, time.Minute))
 
-	t = root.Table("limits")
+	c.decodeLimits(root.Table("limits"))
+}
+
+func (c *Config) decodeLimits(t *doc.Table) {
 	actions, ok := t.Int("actions", 1, maxActions)
 	set(&c.Limits.Actions)(int(actions), ok)
 	set(&c.Limits.Resync)(t.Duration("resync", time.Second, time.Hour))
-	set(&c.Limits.DiskReserve)(doc.Text(t, "disk_reserve", reserve))
+	set(&c.Limits.DiskReserve)(doc.Text(t, "disk_reserve", reserve(minDiskReserve)))
+	set(&c.Limits.MemoryReserve)(doc.Text(t, "memory_reserve", reserve(0)))
+	set(&c.Limits.StartInterval)(t.Duration("start_interval", 0, time.Minute))
+	set(&c.Limits.ImageGrace)(t.Duration("image_grace", time.Minute, maxGrace))
 }
 
 // Bounds of lists and numbers.
 const (
-	maxCIDRs   = 64
-	maxActions = 64
+	maxCIDRs       = 64
+	maxAdmins      = 64
+	maxActions     = 64
+	maxUnavailable = 1000
+	maxGrace       = 365 * 24 * time.Hour
 )
 
 // set gives a function that stores what an accessor returns, if it is there.

@@ -24,7 +24,7 @@ func TestProblems(t *testing.T) {
 			`c:1:2: hosts: unknown key; did you mean "host"?`,
 			`c:3:1: libvirt.URI: unknown key; did you mean "uri"?`,
 			`c:5:1: limits.action: unknown key; did you mean "actions"?`,
-			`c:6:1: limits.memory: unknown key; allowed: actions, disk_reserve, resync`,
+			`c:6:1: limits.memory: unknown key; allowed: actions, disk_reserve, image_grace, memory_reserve, resync, start_interval`,
 			`c:10:1: images.a.url: unknown key; allowed: format, sha256, source`}},
 		{"wrong types", "[libvirt]\nuri = 1\n[probe]\nenabled = 'yes'\ninterval = 30\n[limits]\nactions = 2.0\n[policy]\nallowed_cidrs = '192.0.2.0/24'\n[machine_types]\nsmall = 1\n[state]\ndir = true", []string{
 			`c:2:1: libvirt.uri: is an integer; want a string`,
@@ -82,6 +82,24 @@ func TestProblems(t *testing.T) {
 			`c:2:39: policy.allowed_cidrs[2]: is an integer; want a string`,
 			`c:3:1: policy.deletion_delay: "0s" is not a duration that is allowed; want a number with its unit, from "1s" to "24h0m0s"`,
 			`c:4:1: policy.shutdown_grace: "2h" is not a duration that is allowed; want a number with its unit, from "1s" to "1h0m0s"`}},
+		{"roll-out", "[policy]\nmax_unavailable = 0\nrollout_wait = '9s'", []string{
+			`c:2:1: policy.max_unavailable: 0 is out of bounds; want an integer from 1 to 1000`,
+			`c:3:1: policy.rollout_wait: "9s" is not a duration that is allowed; want a number with its unit, from "10s" to "24h0m0s"`}},
+		{"limits below", "[limits]\nmemory_reserve = '-1MiB'\nstart_interval = '-1s'\nimage_grace = '59s'", []string{
+			`c:2:1: limits.memory_reserve: "-1MiB" is not a size; want a whole number and its unit, such as "2GiB"`,
+			`c:3:1: limits.start_interval: "-1s" is not a duration that is allowed; want a number with its unit, from "0s" to "1m0s"`,
+			`c:4:1: limits.image_grace: "59s" is not a duration that is allowed; want a number with its unit, from "1m0s" to "8760h0m0s"`}},
+		{"limits above", "[policy]\nmax_unavailable = 1001\nrollout_wait = '24h1s'\n[limits]\nmemory_reserve = '1025GiB'\nstart_interval = '61s'\nimage_grace = '8761h'", []string{
+			`c:2:1: policy.max_unavailable: 1001 is out of bounds; want an integer from 1 to 1000`,
+			`c:3:1: policy.rollout_wait: "24h1s" is not a duration that is allowed; want a number with its unit, from "10s" to "24h0m0s"`,
+			`c:5:1: limits.memory_reserve: 1025GiB is out of bounds; want 0GiB to 1TiB`,
+			`c:6:1: limits.start_interval: "61s" is not a duration that is allowed; want a number with its unit, from "0s" to "1m0s"`,
+			`c:7:1: limits.image_grace: "8761h" is not a duration that is allowed; want a number with its unit, from "1m0s" to "8760h0m0s"`}},
+		{"admins", "[control]\nadmins = ['root', 'Deploy', 1000]", []string{
+			`c:2:19: control.admins[1]: "Deploy" is no user; want a name such as "deploy", of at most 32 bytes, or a uid such as "1000"`,
+			`c:2:29: control.admins[2]: is an integer; want a string`}},
+		{"too many admins", "[control]\nadmins = ['a'" + strings.Repeat(",'a'", 64) + "]", []string{
+			`c:2:1: control.admins: is an array of 65; want an array of at most 64 strings`}},
 		{"probe", "[probe]\ninterval = '3s'\ntimeout = '4s'", []string{
 			`c:3:1: probe.timeout: 4s is longer than the interval, 3s; probes would pile up`}},
 	}

@@ -5,7 +5,9 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -94,18 +96,42 @@ func wholeSeconds(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Bounds of [limits] disk_reserve.
+// Bounds of [limits] disk_reserve and memory_reserve.
 const (
-	minReserve spec.Size = 1 << 20
-	maxReserve spec.Size = 1 << 40
+	minDiskReserve = spec.MiB
+	maxReserve     = spec.TiB
 )
 
-func reserve(text string) (spec.Size, error) {
-	size, err := spec.ParseSize(text)
-	if err == nil && (size < minReserve || size > maxReserve) {
-		err = fmt.Errorf("%s is out of bounds; want %s to %s", size, minReserve, maxReserve)
+// reserve makes a parser of a size from least to maxReserve.
+func reserve(least spec.Size) func(string) (spec.Size, error) {
+	return func(text string) (spec.Size, error) {
+		size, err := spec.ParseSize(text)
+		if err == nil && (size < least || size > maxReserve) {
+			err = fmt.Errorf("%s is out of bounds; want %s to %s", size, least, maxReserve)
+		}
+		return size, err
 	}
-	return size, err
+}
+
+// Bounds of users: useradd(8) takes names of at most 32 bytes; the highest uid
+// is the one before (uid_t)-1, which stands for no user.
+const (
+	maxUser = 32
+	maxUID  = 1<<32 - 2
+)
+
+// userForm is the form of names that useradd(8) recommends.
+var userForm = regexp.MustCompile(`^[a-z_][a-z0-9_-]*\$?$`)
+
+// admin checks a user's name, or its number in decimal. That there is such a
+// user is not asked: accounts come and go while the agent runs.
+func admin(text string) (string, error) {
+	uid, err := strconv.ParseUint(text, 10, 64)
+	number := err == nil && uid <= maxUID && strconv.FormatUint(uid, 10) == text
+	if !number && (len(text) > maxUser || !userForm.MatchString(text)) {
+		return "", fmt.Errorf("%q is no user; want a name such as \"deploy\", of at most %d bytes, or a uid such as \"1000\"", clip(text), maxUser)
+	}
+	return text, nil
 }
 
 // cidr checks a network in its one form: no bits set beyond the prefix.

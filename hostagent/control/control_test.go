@@ -19,12 +19,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/control"
+	"github.com/egress-proxies/egress-hostagent/hostagent/order"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
 type backend func() status.Host
 
 func (b backend) Status() status.Host { return b() }
+
+func (b backend) Obey(context.Context, order.Order) (string, error) {
+	return "", errors.New("this backend only answers questions")
+}
 
 var sample = status.Host{
 	Host:       "kvm-1",
@@ -50,7 +55,7 @@ func start(t *testing.T, b control.Backend) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- control.Serve(ctx, ln, b, quiet()) }()
+	go func() { ended <- control.Serve(ctx, ln, b, control.Access{}, quiet()) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -113,7 +118,7 @@ func ask(t *testing.T, path, method, target string) (code int, allow, problem st
 	return resp.StatusCode, resp.Header.Get("Allow"), body.Error
 }
 
-func TestOnlyGetAndOnlyWhatExists(t *testing.T) {
+func TestOnlyWhatExistsIsServed(t *testing.T) {
 	t.Parallel()
 	path := start(t, backend(func() status.Host { return sample }))
 	tests := []struct {
@@ -130,6 +135,8 @@ func TestOnlyGetAndOnlyWhatExists(t *testing.T) {
 		{"POST", "/v1/status", 405, "GET"},
 		{"DELETE", "/v1/proxies/edge1", 405, "GET"},
 		{"PUT", "/nothing", 405, "GET"},
+		{"GET", "/v1/orders", 405, "POST"},
+		{"POST", "/v1/orders/", 405, "GET"},
 	}
 	for _, tt := range tests {
 		code, allow, problem := ask(t, path, tt.method, tt.target)
@@ -227,7 +234,7 @@ func TestI15_ServeEndsWithHungClientAndBackend(t *testing.T) {
 			close(asked)
 			<-release
 			return sample
-		}), quiet())
+		}), control.Access{}, quiet())
 	}()
 	for _, text := range []string{"GET /v1/sta", "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		conn, err := net.Dial("unix", path)
@@ -254,7 +261,7 @@ func TestServeTellsWhenTheListenerBreaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	ln.Close()
-	if err := control.Serve(t.Context(), ln, backend(func() status.Host { return sample }), quiet()); err == nil {
+	if err := control.Serve(t.Context(), ln, backend(func() status.Host { return sample }), control.Access{}, quiet()); err == nil {
 		t.Error("Serve on a closed listener: no error")
 	}
 }

@@ -14,30 +14,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// byModes runs f in such a way that the modes of files count, even when the
-// test runs as root: on a thread without the capabilities that override them.
-func byModes(t *testing.T, f func()) {
+// onThread runs f on a thread of its own, after become has made that thread
+// somebody else.
+func onThread(t *testing.T, become func() error, f func()) {
 	t.Helper()
 	ended := make(chan error)
 	go func() {
 		defer close(ended)
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-		var data [2]unix.CapUserData
-		if err := unix.Capget(&header, &data[0]); err != nil {
-			ended <- err
-			return
-		}
-		data[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
-		if err := unix.Capset(&header, &data[0]); err != nil {
+		if err := become(); err != nil {
 			ended <- err
 			return
 		}
 		f()
 	}()
 	if err := <-ended; err != nil {
-		t.Fatalf("give up capabilities: %v", err)
+		t.Fatalf("become somebody else: %v", err)
 	}
+}
+
+// byModes runs f in such a way that the modes of files count, even when the
+// test runs as root: without the capabilities that override them.
+func byModes(t *testing.T, f func()) {
+	t.Helper()
+	onThread(t, func() error {
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		if err := unix.Capget(&header, &data[0]); err != nil {
+			return err
+		}
+		data[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
+		return unix.Capset(&header, &data[0])
+	}, f)
 }
 
 func TestPermissionDeniedNamesTheGroup(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
@@ -27,15 +28,38 @@ const (
 // Serve answers on ln until ctx ends, then lets requests under way finish for
 // at most half a second and returns nil. It closes ln. Any other error is one
 // of accepting connections.
-func Serve(ctx context.Context, ln net.Listener, b Backend, log *slog.Logger) error {
+func Serve(ctx context.Context, ln net.Listener, b Backend, who Access, log *slog.Logger) error {
+	return newServer(b, who, log).run(ctx, ln)
+}
+
+// server is the agent's side of the API.
+type server struct {
+	backend Backend
+	access  Access
+	self    uint32 // the agent's own uid
+	peer    func(net.Conn) peer
+	names   *namer
+	log     *slog.Logger
+}
+
+func newServer(b Backend, who Access, log *slog.Logger) *server {
+	return &server{backend: b, access: who, self: uint32(os.Geteuid()), peer: peerOf, names: newNamer(), log: log}
+}
+
+func (s *server) run(ctx context.Context, ln net.Listener) error {
 	srv := &http.Server{
-		Handler:           handler(b, log),
+		Handler:           s.handler(),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		// An order that waits ends with the agent.
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, s.peer(conn))
+		},
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(limit(ln, maxConns)) }()
@@ -54,33 +78,39 @@ func Serve(ctx context.Context, ln net.Listener, b Backend, log *slog.Logger) er
 	return nil
 }
 
-func handler(b Backend, log *slog.Logger) http.Handler {
+func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(pathStatus, func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, log, http.StatusOK, b.Status())
+		answer(w, s.log, http.StatusOK, s.backend.Status())
 	})
 	mux.HandleFunc(pathProxies+"{name}", func(w http.ResponseWriter, r *http.Request) {
-		proxy, err := find(b.Status(), r.PathValue("name"))
+		proxy, err := find(s.backend.Status(), r.PathValue("name"))
 		if err != nil {
-			answer(w, log, http.StatusNotFound, failure{err.Error()})
+			answer(w, s.log, http.StatusNotFound, failure{err.Error()})
 			return
 		}
-		answer(w, log, http.StatusOK, proxy)
+		answer(w, s.log, http.StatusOK, proxy)
 	})
+	mux.HandleFunc(pathOrders, s.order)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, log, http.StatusNotFound, failure{fmt.Sprintf("no such resource: %.200q", r.URL.Path)})
+		answer(w, s.log, http.StatusNotFound, failure{fmt.Sprintf("no such resource: %.200q", r.URL.Path)})
 	})
-	return onlyGet(mux, log)
+	return onlyServed(mux, s.log)
 }
 
-func onlyGet(next http.Handler, log *slog.Logger) http.Handler {
+// onlyServed refuses methods that a resource does not have.
+func onlyServed(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
+		served := http.MethodGet
+		if r.URL.Path == pathOrders {
+			served = http.MethodPost
+		}
+		if r.Method == served {
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("Allow", http.MethodGet)
-		answer(w, log, http.StatusMethodNotAllowed, failure{fmt.Sprintf("method %.20q: only GET is served", r.Method)})
+		w.Header().Set("Allow", served)
+		answer(w, log, http.StatusMethodNotAllowed, failure{fmt.Sprintf("method %.20q: only %s is served here", r.Method, served)})
 	})
 }
 
@@ -101,7 +131,7 @@ func answer(w http.ResponseWriter, log *slog.Logger, code int, v any) {
 		log.Error("encode an answer of the control socket", "error", err)
 		code, body = http.StatusInternalServerError, []byte(`{"error":"the answer could not be encoded: see the agent's log"}`)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(code)
 	if _, err := w.Write(append(body, '\n')); err != nil && !errors.Is(err, net.ErrClosed) {
 		log.Debug("a client of the control socket went away", "error", err)

@@ -87,7 +87,7 @@ func interfaces(in Input) []libvirtxml.DomainInterface {
 			src.Network = &libvirtxml.DomainInterfaceSourceNetwork{Network: n.Network}
 		}
 		out = append(out, libvirtxml.DomainInterface{
-			MAC:    &libvirtxml.DomainInterfaceMAC{Address: MAC(in.Owner.Host, in.Owner.Name, i)},
+			MAC:    &libvirtxml.DomainInterfaceMAC{Address: MAC(in.Owner.Host, Identity(in.Owner.Name, in.Owner.Generation), i)},
 			Source: src,
 			Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
 		})

@@ -54,7 +54,7 @@ func Generate(in Input) (string, error) {
 	d := &libvirtxml.Domain{
 		Type:     domainType(in.Acceleration),
 		Name:     in.DomainName,
-		UUID:     DomainUUID(in.Owner.Host, in.Owner.Name),
+		UUID:     DomainUUID(in.Owner.Host, Identity(in.Owner.Name, in.Owner.Generation)),
 		Metadata: &libvirtxml.DomainMetadata{XML: meta},
 		Memory:   &libvirtxml.DomainMemory{Value: uint(in.Spec.Memory >> 10), Unit: "KiB"},
 		VCPU:     &libvirtxml.DomainVCPU{Value: uint(in.Spec.CPUs)},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 
 	"github.com/google/uuid"
 )
@@ -18,20 +19,29 @@ const DomainPrefix = "egress-"
 // DomainName is the libvirt domain name of a proxy.
 func DomainName(proxy string) string { return DomainPrefix + proxy }
 
+// Identity is what a proxy's domain is known by besides the host: its name and,
+// once VMs of that name were abandoned, how many. No name has a tilde in it.
+func Identity(proxy string, generation int) string {
+	if generation == 0 {
+		return proxy
+	}
+	return proxy + "~" + strconv.Itoa(generation)
+}
+
 // DomainUUID is the UUID of a proxy's domain on this host: version 5 (RFC
-// 4122) of the proxy's name in the host's own name space. It stays the same
-// over every recreate.
-func DomainUUID(hostID, proxy string) string {
+// 4122) of the proxy's Identity in the host's own name space. It stays the
+// same over every recreate.
+func DomainUUID(hostID, identity string) string {
 	host := uuid.NewSHA1(uuidSpace, []byte(hostID))
-	return uuid.NewSHA1(host, []byte(proxy)).String()
+	return uuid.NewSHA1(host, []byte(identity)).String()
 }
 
 // MAC is the address of a proxy's NIC number nic: the octet 56, which marks it
 // as unicast and locally administered (IEEE 802), then 40 bits of a hash over
-// host, proxy and number.
-func MAC(hostID, proxy string, nic int) string {
+// host, Identity and number.
+func MAC(hostID, identity string, nic int) string {
 	h := sha256.New()
-	for _, s := range []string{hostID, proxy} {
+	for _, s := range []string{hostID, identity} {
 		var n [8]byte
 		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
 		h.Write(n[:])

@@ -32,6 +32,8 @@ type element struct {
 	Spec     string   `xml:"spec,attr"`
 	Seed     string   `xml:"seed,attr"`
 	Base     string   `xml:"base,attr"`
+	// Generation is left out while it is 0, as it was before there was one.
+	Generation int `xml:"generation,attr,omitempty"`
 }
 
 // EncodeOwnership gives the element without name space, as libvirt's metadata
@@ -39,7 +41,7 @@ type element struct {
 func EncodeOwnership(o observe.Ownership) (string, error) {
 	b, err := xml.Marshal(element{
 		Host: o.Host, Name: o.Name, Instance: o.Instance, Origin: o.Origin,
-		Spec: o.Spec.String(), Seed: o.Seed, Base: o.Base,
+		Spec: o.Spec.String(), Seed: o.Seed, Base: o.Base, Generation: o.Generation,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode ownership of %s: %w", o.Name, err)
@@ -63,13 +65,16 @@ func DecodeOwnership(text string) (observe.Ownership, error) {
 	if e.Host == "" || e.Name == "" || e.Instance == "" {
 		return observe.Ownership{}, errors.New("ownership element: host, name or instance is missing")
 	}
+	if e.Generation < 0 {
+		return observe.Ownership{}, errors.New("ownership element: generation is negative")
+	}
 	h, err := spec.ParseHash(e.Spec)
 	if err != nil {
 		return observe.Ownership{}, fmt.Errorf("ownership element: %w", err)
 	}
 	return observe.Ownership{
 		Host: e.Host, Name: e.Name, Instance: e.Instance, Origin: e.Origin,
-		Spec: h, Seed: e.Seed, Base: e.Base,
+		Spec: h, Seed: e.Seed, Base: e.Base, Generation: e.Generation,
 	}, nil
 }
 

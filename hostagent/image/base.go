@@ -104,7 +104,8 @@ func (t *Tree) publishBase(ctx context.Context, img spec.Image, base observe.Bas
 	return err
 }
 
-// sweepParts removes what interrupted fetches left, of any image.
+// sweepParts removes what interrupted fetches left, of any image that nobody is
+// fetching.
 func (t *Tree) sweepParts(dir *os.Root) error {
 	names, err := readNames(dir, ".")
 	if err != nil {
@@ -112,10 +113,10 @@ func (t *Tree) sweepParts(dir *os.Root) error {
 	}
 	for _, name := range names {
 		final, part := parsePart(name)
-		if _, _, ok := parseBase(final); !part || !ok || t.flying(final) {
+		if _, _, ok := parseBase(final); !part || !ok {
 			continue
 		}
-		if err := remove(dir, name); err != nil {
+		if err := t.unlessFlying(final, func() error { return remove(dir, name) }); err != nil {
 			return err
 		}
 	}

@@ -11,5 +11,6 @@
 //
 // What a domain refers to, what is to be created or removed and when, is decided
 // elsewhere; so is how a failure is retried. At most one changing call per
-// proxy name may run at a time; EnsureBase may be called by everybody at once.
+// proxy name may run at a time, where Collect is one for each name of its strays;
+// EnsureBase may be called by everybody at once.
 package image

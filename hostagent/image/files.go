@@ -56,11 +56,14 @@ func (t *Tree) PrepareConsole(name string) error {
 	if err := dir.Rename(file, file+".0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("prepare console log: %w", err)
 	}
+	if err := t.step("rotated"); err != nil {
+		return err
+	}
 	f, err := dir.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, consoleMode)
 	if err != nil {
 		return fmt.Errorf("prepare console log: %w", err)
 	}
-	return errors.Join(f.Chmod(consoleMode), f.Close())
+	return errors.Join(t.step("created"), f.Chmod(consoleMode), f.Close(), t.step("mode"))
 }
 
 // RemoveIncarnation removes the files of one incarnation: overlay and seed with
@@ -117,6 +120,9 @@ func (t *Tree) RemoveConsole(name string) error {
 		}
 		if err := remove(r, consoleDir+"/"+file); err != nil {
 			return fmt.Errorf("remove console log: %w", err)
+		}
+		if err := t.step("removed " + file); err != nil {
+			return err
 		}
 	}
 	return nil

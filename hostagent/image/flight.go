@@ -53,9 +53,13 @@ func (t *Tree) lead(ctx context.Context, key string, f *flight, do func() error)
 	return f.err
 }
 
-// flying tells whether a key's fetch is under way.
-func (t *Tree) flying(key string) bool {
+// unlessFlying runs do, and keeps fetches from beginning meanwhile; while key's
+// fetch is under way it does nothing.
+func (t *Tree) unlessFlying(key string, do func() error) error {
 	t.flightMu.Lock()
 	defer t.flightMu.Unlock()
-	return t.flights[key] != nil
+	if t.flights[key] != nil {
+		return nil
+	}
+	return do()
 }

@@ -177,6 +177,9 @@ func state(t testing.TB, dir string) map[string]string {
 	return all
 }
 
+// nobody refers to anything.
+func nobody(string) (bool, error) { return false, nil }
+
 // mutation is a call that changes the tree.
 type mutation struct {
 	name string
@@ -207,6 +210,10 @@ func mutations() []mutation {
 		}},
 		{"RemoveConsole", func(_ context.Context, tree *Tree, name, _ string, _ spec.Image) error {
 			return tree.RemoveConsole(name)
+		}},
+		{"Collect", func(ctx context.Context, tree *Tree, name, instance string, img spec.Image) error {
+			_, err := tree.Collect(ctx, []string{img.SHA256}, []observe.Incarnation{{Name: name, Instance: instance}}, nobody)
+			return err
 		}},
 	}
 }

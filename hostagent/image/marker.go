@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
 
 const (
@@ -31,6 +32,7 @@ type marker struct {
 type MarkerError struct {
 	Root   string
 	State  observe.MarkerState
+	Host   string // the host id in the marker; empty when none could be read
 	Detail string // what is wrong, and what to do
 }
 
@@ -97,7 +99,11 @@ func (t *Tree) verify(r *os.Root) error {
 	if err := t.verifyMarker(r, fi); err != nil {
 		return err
 	}
-	return t.verifyDevices(r, t.device(".", root), t.device(markerFile, fi))
+	if err := t.verifyDevices(r, t.device(".", root), t.device(markerFile, fi)); err != nil {
+		err.Host = t.host
+		return err
+	}
+	return nil
 }
 
 func (t *Tree) verifyMarker(r *os.Root, fi fs.FileInfo) error {
@@ -113,7 +119,11 @@ func (t *Tree) verifyMarker(r *os.Root, fi fs.FileInfo) error {
 		return t.unusable(observe.MarkerUnreadable, "%s has version %d, this agent knows %d: upgrade the agent", markerFile, m.Version, markerVersion)
 	}
 	if m.Host != t.host {
-		return t.unusable(observe.MarkerForeign, "%s names host %q, this one is %q: the tree is another host's, or this host's id changed", markerFile, clip(m.Host, maxQuoted), t.host)
+		err := t.unusable(observe.MarkerForeign, "%s names host %q, this one is %q: the tree is another host's, or this host's id changed", markerFile, clip(m.Host, maxQuoted), t.host)
+		if spec.CheckName(spec.KindHostID, m.Host) == nil {
+			err.Host = m.Host
+		}
+		return err
 	}
 	return nil
 }
@@ -121,7 +131,7 @@ func (t *Tree) verifyMarker(r *os.Root, fi fs.FileInfo) error {
 // verifyDevices insists on one file system: a directory of the tree that is a
 // mount point of its own would look empty, and its overlays lost, whenever its
 // volume is not mounted.
-func (t *Tree) verifyDevices(r *os.Root, root, mark uint64) error {
+func (t *Tree) verifyDevices(r *os.Root, root, mark uint64) *MarkerError {
 	if mark != root {
 		return t.unusable(observe.MarkerUnreadable, "%s is on another device than the directory: mount one volume for the whole tree", markerFile)
 	}
@@ -162,6 +172,9 @@ func (t *Tree) InitMarker() error {
 	for _, d := range subdirs() {
 		if err := r.Mkdir(d, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("initialise image tree %s: %w", t.root, err)
+		}
+		if err := t.step("made " + d); err != nil {
+			return err
 		}
 	}
 	data, err := json.Marshal(marker{Version: markerVersion, Host: t.host})

@@ -28,6 +28,7 @@ type damage struct {
 	name string
 	do   func(t *testing.T, tree *Tree)
 	want observe.MarkerState
+	host string // that the marker names, as far as it can be read
 }
 
 func damages() []damage {
@@ -42,34 +43,34 @@ func damages() []damage {
 		return func(_ *testing.T, tree *Tree) { devices(map[string]uint64{path: 2})(tree) }
 	}
 	return []damage{
-		{"root missing", func(t *testing.T, tree *Tree) { must(t, os.RemoveAll(tree.root)) }, observe.MarkerUnreadable},
+		{"root missing", func(t *testing.T, tree *Tree) { must(t, os.RemoveAll(tree.root)) }, observe.MarkerUnreadable, ""},
 		{"root a file", func(t *testing.T, tree *Tree) {
 			must(t, os.RemoveAll(tree.root), os.WriteFile(tree.root, nil, 0o600))
-		}, observe.MarkerUnreadable},
-		{"root relative", func(_ *testing.T, tree *Tree) { tree.root = "tree" }, observe.MarkerUnreadable},
-		{"marker missing", func(t *testing.T, tree *Tree) { must(t, os.Remove(at(tree, markerFile))) }, observe.MarkerAbsent},
-		{"marker foreign", func(t *testing.T, tree *Tree) { plant(t, tree, markerFile, `{"version":1,"host":"host-b"}`) }, observe.MarkerForeign},
-		{"marker cut", func(t *testing.T, tree *Tree) { plant(t, tree, markerFile, `{"version":1,"host":"host-a"`) }, observe.MarkerUnreadable},
-		{"marker with a tail", func(t *testing.T, tree *Tree) { plant(t, tree, markerFile, `{"version":1,"host":"host-a"}{}`) }, observe.MarkerUnreadable},
-		{"marker newer", func(t *testing.T, tree *Tree) { plant(t, tree, markerFile, `{"version":2,"host":"host-a"}`) }, observe.MarkerUnreadable},
+		}, observe.MarkerUnreadable, ""},
+		{"root relative", func(_ *testing.T, tree *Tree) { tree.root = "tree" }, observe.MarkerUnreadable, ""},
+		{"marker missing", func(t *testing.T, tree *Tree) { must(t, os.Remove(at(tree, markerFile))) }, observe.MarkerAbsent, ""},
+		{"marker foreign", func(t *testing.T, tree *Tree) { plant(t, tree, markerFile, `{"version":1,"host":"host-b"}`) }, observe.MarkerForeign, "host-b"},
+		{"marker cut", func(t *testing.T, tree *Tree) { plant(t, tree, markerFile, `{"version":1,"host":"host-a"`) }, observe.MarkerUnreadable, ""},
+		{"marker with a tail", func(t *testing.T, tree *Tree) { plant(t, tree, markerFile, `{"version":1,"host":"host-a"}{}`) }, observe.MarkerUnreadable, ""},
+		{"marker newer", func(t *testing.T, tree *Tree) { plant(t, tree, markerFile, `{"version":2,"host":"host-a"}`) }, observe.MarkerUnreadable, ""},
 		{"marker huge", func(t *testing.T, tree *Tree) {
 			must(t, os.Truncate(at(tree, markerFile), maxMarker+1))
-		}, observe.MarkerUnreadable},
+		}, observe.MarkerUnreadable, ""},
 		{"marker a link", func(t *testing.T, tree *Tree) {
 			must(t, os.Rename(at(tree, markerFile), at(tree, "m")), os.Symlink("m", at(tree, markerFile)))
-		}, observe.MarkerUnreadable},
+		}, observe.MarkerUnreadable, ""},
 		{"marker a directory", func(t *testing.T, tree *Tree) {
 			must(t, os.Remove(at(tree, markerFile)), os.Mkdir(at(tree, markerFile), 0o700))
-		}, observe.MarkerUnreadable},
+		}, observe.MarkerUnreadable, ""},
 		{"disk a link", func(t *testing.T, tree *Tree) {
 			must(t, os.Rename(at(tree, diskDir), at(tree, "d")), os.Symlink("d", at(tree, diskDir)))
-		}, observe.MarkerUnreadable},
-		{"root on another device", device("."), observe.MarkerUnreadable},
-		{"marker on another device", device(markerFile), observe.MarkerUnreadable},
-		{"disk on another device", device(diskDir), observe.MarkerUnreadable},
+		}, observe.MarkerUnreadable, testHost},
+		{"root on another device", device("."), observe.MarkerUnreadable, testHost},
+		{"marker on another device", device(markerFile), observe.MarkerUnreadable, testHost},
+		{"disk on another device", device(diskDir), observe.MarkerUnreadable, testHost},
 		{"all on another device than before", func(_ *testing.T, tree *Tree) {
 			withDevice(func(string, fs.FileInfo) uint64 { return 7 })(tree)
-		}, observe.MarkerUnreadable},
+		}, observe.MarkerUnreadable, testHost},
 	}
 }
 
@@ -96,8 +97,8 @@ func TestI16_NoMarkerNoChange(t *testing.T) {
 			}
 			refused(t, "CheckMarker", tree.CheckMarker(), d.want)
 			got := tree.Scan()
-			if got.Marker != d.want || got.Detail == "" || len(got.Incarnations)+len(got.Bases) != 0 {
-				t.Errorf("Scan = %+v, want marker %q and nothing else", got, d.want)
+			if got.Marker != d.want || got.Host != d.host || got.Detail == "" || len(got.Incarnations)+len(got.Bases) != 0 {
+				t.Errorf("Scan = %+v, want marker %q, host %q and nothing else", got, d.want, d.host)
 			}
 			if diff := cmp.Diff(before, state(t, parent)); diff != "" {
 				t.Errorf("the tree changed (-before +after):\n%s", diff)

@@ -3,6 +3,7 @@ package image
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -131,7 +132,10 @@ func isHex(s string) bool {
 	return true
 }
 
-func validFormat(s string) bool { return s == "qcow2" || s == "raw" }
+// formats gives the formats of base images.
+func formats() []string { return []string{"qcow2", "raw"} }
+
+func validFormat(s string) bool { return slices.Contains(formats(), s) }
 
 // checkIDs refuses what must not become a file name.
 func checkIDs(name, instance string) error {

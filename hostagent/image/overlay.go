@@ -30,6 +30,8 @@ func (t *Tree) CreateOverlay(ctx context.Context, name, instance string, base ob
 		return permanent("create overlay", name, errors.New("its base image is no digest with a format"))
 	}
 	base = t.base(base.SHA256, base.Format)
+	t.baseUse.RLock()
+	defer t.baseUse.RUnlock()
 	r, err := t.open()
 	if err != nil {
 		return err

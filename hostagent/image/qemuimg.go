@@ -35,9 +35,19 @@ type imageInfo struct {
 	} `json:"format-specific"`
 }
 
-// info examines an open image; nothing it refers to is opened. An empty format
-// has qemu-img find it out. Images in use by a running guest can be examined.
+// info is inspect for an image that has to have content.
 func (t *Tree) info(ctx context.Context, f *os.File, format string) (imageInfo, error) {
+	i, err := t.inspect(ctx, f, format)
+	if err == nil && i.VirtualSize <= 0 {
+		return imageInfo{}, errors.New("the image has no content")
+	}
+	return i, err
+}
+
+// inspect examines an open image; nothing it refers to is opened. An empty
+// format has qemu-img find it out. Images in use by a running guest can be
+// examined.
+func (t *Tree) inspect(ctx context.Context, f *os.File, format string) (imageInfo, error) {
 	args := []string{"info", "--output=json", "-U"}
 	if format != "" {
 		args = append(args, "-f", format)
@@ -49,9 +59,6 @@ func (t *Tree) info(ctx context.Context, f *os.File, format string) (imageInfo, 
 	var i imageInfo
 	if err := json.Unmarshal(out, &i); err != nil {
 		return imageInfo{}, fmt.Errorf("%s info: read its answer: %w", t.qemuImg, err)
-	}
-	if i.VirtualSize <= 0 {
-		return imageInfo{}, errors.New("the image has no content")
 	}
 	return i, nil
 }

@@ -88,8 +88,8 @@ func (t *Tree) checkRecord(rec observe.Record, name, instance string) error {
 	if !validDigest(rec.Base) || !validFormat(rec.Format) {
 		return errors.New("its base image is no digest with a format")
 	}
-	if rec.SeedSize < 0 || rec.Created.IsZero() {
-		return errors.New("its seed_size or created is out of range")
+	if rec.SeedSize < 0 || rec.Generation < 0 || rec.Created.IsZero() {
+		return errors.New("its seed_size, generation or created is out of range")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ func TestRecordComesBack(t *testing.T) {
 	t.Parallel()
 	tree := newTree(t)
 	want := testRecord("a", testInst)
+	want.Generation, want.SkipCleanup, want.Abandoned = 2, true, true
 	if err := tree.WriteRecord(want); err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +63,7 @@ func TestBadRecords(t *testing.T) {
 		{"bad base", set("base_sha256", "../x"), "base image"},
 		{"bad format", set("base_format", "vmdk"), "base image"},
 		{"negative size", set("seed_size", -1), "seed_size"},
+		{"negative generation", set("generation", -1), "generation"},
 		{"no time", set("created", "0001-01-01T00:00:00Z"), "created"},
 		{"wrong type", set("name", 7), "name"},
 		{"too large", good + strings.Repeat(" ", maxRecord), "larger"},

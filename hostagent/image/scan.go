@@ -33,7 +33,9 @@ func (t *Tree) Scan() observe.Tree {
 	c, err := t.readContents(r)
 	if err != nil {
 		t.cache = nil
-		return t.failed(t.unusable(observe.MarkerUnreadable, "%v", err))
+		m := t.unusable(observe.MarkerUnreadable, "%v", err)
+		m.Host = t.host
+		return t.failed(m)
 	}
 	t.cache = c
 	return t.measured(r, c.tree)
@@ -71,7 +73,7 @@ func (t *Tree) failed(err error) observe.Tree {
 	}
 	var m *MarkerError
 	if errors.As(err, &m) {
-		tree.Marker = m.State
+		tree.Marker, tree.Host = m.State, m.Host
 	}
 	if tree.Marker != observe.MarkerAbsent {
 		return tree
@@ -91,7 +93,7 @@ func (t *Tree) readContents(r *os.Root) (*contents, error) {
 	if c.dirs, err = stampDirs(r); err != nil {
 		return nil, err
 	}
-	c.tree = observe.Tree{Root: t.root, Marker: observe.MarkerOK}
+	c.tree = observe.Tree{Root: t.root, Marker: observe.MarkerOK, Host: t.host}
 	if c.tree.Bases, err = t.readBases(r); err != nil {
 		return nil, err
 	}

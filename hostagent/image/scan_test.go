@@ -40,7 +40,7 @@ func TestScan(t *testing.T) {
 	plant(t, tree, "seed/e."+testInst+".iso", "")
 	b := testRecord("b", testInst)
 	want := observe.Tree{
-		Root: tree.root, Marker: observe.MarkerOK, Free: roomy,
+		Root: tree.root, Marker: observe.MarkerOK, Host: testHost, Free: roomy,
 		Bases: map[string]observe.Base{digest(nil): tree.base(digest(nil), "raw")},
 		Incarnations: map[string][]observe.Incarnation{
 			"a": {

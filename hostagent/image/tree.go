@@ -46,6 +46,11 @@ type Tree struct {
 	cache *contents        // nil: read everything
 	sizes map[string]int64 // virtual sizes of bases, by file name
 
+	// baseUse is held for reading from the look at a base to the overlay on it,
+	// for writing while bases are removed. A record names the base before.
+	baseUse sync.RWMutex
+	walks   chan struct{} // holds a token while chains are walked
+
 	flightMu sync.Mutex
 	flights  map[string]*flight // by file name
 }
@@ -95,6 +100,7 @@ func New(root, hostID string, opt ...Option) *Tree {
 		step:     func(string) error { return nil },
 		sizes:    map[string]int64{},
 		flights:  map[string]*flight{},
+		walks:    make(chan struct{}, 1),
 	}
 	for _, o := range opt {
 		o(t)

@@ -35,6 +35,9 @@ type Ownership struct {
 	Spec     spec.Hash
 	Seed     string // seed content hash
 	Base     string // base image's sha256
+	// Generation counts the VMs of that name that were abandoned before: each
+	// has an identity of its own.
+	Generation int
 }
 
 // Domain is a RawDomain with its claim read. Owner is nil when there is no

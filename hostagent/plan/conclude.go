@@ -58,6 +58,10 @@ func (p *planner) conclude(s *subject) {
 	if sp := s.mem.Last; sp != nil {
 		out.Labels = sp.Labels
 	}
+	out.Leaving, out.Starts = s.mem.Stop != nil, s.mem.Begun
+	if s.verdict.reason == "Orphaned" {
+		p.res.Counts.Orphaned++
+	}
 	for _, a := range s.addresses {
 		out.Addresses = append(out.Addresses, status.Address{Address: a.Addr, Source: string(a.Source), Seen: a.Seen, Stale: a.Stale})
 	}
@@ -79,6 +83,7 @@ func (p *planner) conclude(s *subject) {
 	for i := changed; i < len(p.res.Changes); i++ {
 		p.res.Changes[i].Phase = out.Phase
 	}
+	p.backUp(s, out.Conditions)
 	s.mem.WasReady = s.mem.WasReady && s.running() || out.IsReady()
 	p.res.Memory.Proxies[s.name] = s.mem
 	p.res.Proxies = append(p.res.Proxies, out)
@@ -209,7 +214,7 @@ func (p *planner) since(name string, old, cs []status.Condition) []status.Condit
 		same := false
 		for _, o := range old {
 			if o.Type == cs[i].Type && o.Status == cs[i].Status {
-				cs[i].Since, same = o.Since, o.Reason == cs[i].Reason
+				cs[i].Since, same = o.Since, o.Reason == cs[i].Reason && (o.Type != status.NothingHeld || o.Message == cs[i].Message)
 			}
 		}
 		if !same {

@@ -14,8 +14,8 @@ import (
 // may the tree be trusted, is it wanted, is it what is wanted.
 func (p *planner) decide(s *subject) {
 	steps := []func(*subject) bool{
-		p.busy, p.unseen, p.notOurs, p.neverGood, p.treeInDoubt, p.unwanted,
-		p.absent, p.outdated, p.resized, p.poweredOff,
+		p.busy, p.unseen, p.ofAnotherHost, p.notOurs, p.paused, p.neverGood, p.treeInDoubt, p.unwanted,
+		p.absent, p.outdated, p.resized, p.switchedOff, p.poweredOff,
 	}
 	for _, step := range steps {
 		if step(s) {
@@ -45,7 +45,7 @@ func (p *planner) busy(s *subject) bool {
 	switch r := s.mem.retry(k); {
 	case r.Failures > 0 && r.Kind == k:
 		s.verdict.reason, s.verdict.message = "Retrying", r.Error
-	case s.want != nil && (k == Discard || k == Autostart || k == Start || k == Resume):
+	case s.want != nil && s.current() && (k == Discard || k == Autostart || k == Start || k == Resume || k == Record):
 		s.verdict.synced, s.verdict.reason = status.True, reasonInSync
 	}
 	return true
@@ -53,17 +53,39 @@ func (p *planner) busy(s *subject) bool {
 
 // unseen: invariant 1, what can not be seen is not absent.
 func (p *planner) unseen(s *subject) bool {
-	switch why, unsure := p.Observed.Unsure[s.uuid]; {
+	if !p.cannotSee(s) {
+		return false
+	}
+	switch why := p.Observed.Unsure[s.uuid]; {
 	case !p.Observed.Libvirt.Synced:
 		s.verdict = verdict{phase: status.PhaseUnknown, synced: status.Unknown, reason: "CannotSee",
 			message: p.Observed.Libvirt.Detail, next: "wait for libvirt"}
-	case unsure:
+	default:
 		s.verdict = verdict{phase: status.PhaseUnknown, synced: status.Unknown, reason: "CannotSee",
 			message: why, next: "look again"}
-	default:
-		return false
 	}
 	return true
+}
+
+func (p *planner) cannotSee(s *subject) bool {
+	_, unsure := p.Observed.Unsure[s.uuid]
+	return unsure || !p.Observed.Libvirt.Synced
+}
+
+// ofAnotherHost: everything here says that this host was known by another id.
+// Nothing is made or changed before an operator has said which one counts.
+func (p *planner) ofAnotherHost(s *subject) bool {
+	if len(p.strange) == 0 {
+		return false
+	}
+	s.verdict = verdict{phase: status.PhaseBlocked, synced: status.False, reason: "HostIDChanged", message: p.hostIDMessage(),
+		next: "wait for: egress-hostagent adopt --all"}
+	return true
+}
+
+func (p *planner) hostIDMessage() string {
+	return fmt.Sprintf("VMs or image tree of this host carry the host id %s, the agent's is %s: if they are this host's, egress-hostagent adopt --all takes on their id; if not, remove them, or name another tree; nothing is changed before",
+		some(p.strange), p.Policy.HostID)
 }
 
 // notOurs: invariant 4, a domain without our ownership is never changed.
@@ -80,11 +102,18 @@ func (p *planner) notOurs(s *subject) bool {
 		if o := p.Observed.Domains[other].Owner; o != nil && o.Host != p.Policy.HostID {
 			return block("HostIDChanged", "domain %s belongs to host id %s, this host's is %s; it is left alone; set id in [host] of the config to what it was", domxml.DomainName(s.name), o.Host, p.Policy.HostID)
 		}
+		if p.buried(other) {
+			return block("Conflict", "%s", p.abandonedName(other, domxml.DomainName(s.name)))
+		}
 		return block("Conflict", "domain %s exists with UUID %s, which is not this proxy's; rename or remove it, or rename the spec", domxml.DomainName(s.name), other)
 	}
 	switch o := s.dom.Owner; {
 	case o == nil && p.recorded(s):
-		return block("MetadataLost", "domain %s carries no ownership metadata (%s) although a record of it exists; it is left alone", s.dom.Name, orNone(s.dom.ClaimErr))
+		block(reasonLost, "domain %s carries no ownership metadata (%s) although a record of it exists; it is left alone until: egress-hostagent adopt %s", s.dom.Name, orNone(s.dom.ClaimErr), s.name)
+		if inc := p.newest(s); s.mem.Adopt && inc != nil {
+			p.step(s, Action{Kind: Adopt, Instance: inc.Instance, Reason: "an operator ordered it"})
+		}
+		return true
 	case o == nil:
 		return block("Conflict", "domain %s has this proxy's UUID %s but is not ours (%s); it is left alone", s.dom.Name, s.uuid, orNone(s.dom.ClaimErr))
 	case o.Host != p.Policy.HostID:
@@ -92,7 +121,18 @@ func (p *planner) notOurs(s *subject) bool {
 	case o.Name != s.name:
 		return block("Conflict", "domain %s says it is proxy %s; it is left alone", s.dom.Name, o.Name)
 	}
+	s.mem.Adopt = false
 	return false
+}
+
+// newest is the newest complete incarnation that is ours.
+func (p *planner) newest(s *subject) *observe.Incarnation {
+	for i := len(s.incs) - 1; i >= 0; i-- {
+		if p.oursIncarnation(s.incs[i]) && s.incs[i].Overlay {
+			return &s.incs[i]
+		}
+	}
+	return nil
 }
 
 func orNone(s string) string {
@@ -145,19 +185,22 @@ func (p *planner) absent(s *subject) bool {
 		p.define(s, inc, "no domain is defined for this incarnation")
 		return true
 	}
+	if p.newest(s) != nil && p.waitsWithChange(s) {
+		return true
+	}
 	p.prepare(s, status.PhaseCreating, "the spec is new")
 	return true
 }
 
 // outdated: the guest has to be made anew on a fresh overlay.
 func (p *planner) outdated(s *subject) bool {
-	reason := "the spec changed in what only a new guest can take up"
-	if sameIncarnation(s.dom.Owner.Spec, s.hash()) {
-		cur := s.incarnation(s.instance())
-		if !s.off() || cur != nil && cur.Overlay {
-			return false
-		}
-		reason = "the overlay is gone and the domain is powered off"
+	reason := p.whyAnew(s)
+	switch {
+	case reason == "":
+		return false
+	case reason == reasonSpec && p.waitsWithChange(s):
+		p.meanwhile(s)
+		return true
 	}
 	inc := p.usable(s, s.hash())
 	if inc == nil {
@@ -166,12 +209,61 @@ func (p *planner) outdated(s *subject) bool {
 		}
 		return true
 	}
-	if !s.off() {
+	p.redefine(s, inc, reason)
+	return true
+}
+
+// redefine takes the domain down, within the budget of the roll-out, and
+// defines it on an incarnation. What libvirt refused once is not tried again:
+// the domain as it was goes on.
+func (p *planner) redefine(s *subject, inc *observe.Incarnation, reason string) {
+	switch r := s.mem.Retry; {
+	case r.Kind == Define && r.Failures > 0 && r.Class == observe.Permanent && r.Hash == s.hash():
+		s.mem.Stop = nil
+		s.verdict = verdict{phase: status.PhaseBlocked, synced: status.False, reason: "ActionRefused", message: r.Error,
+			next: "wait for another spec or config"}
+		p.meanwhile(s)
+	case s.off():
+		s.mem.Stop = nil
+		p.define(s, inc, reason)
+	case p.mayTakeDown(s):
 		p.stop(s, status.PhaseUpdating, reason)
+	default:
+		s.mem.Stop = nil
+	}
+}
+
+const reasonSpec = "the spec changed in what only a new guest can take up"
+
+// whyAnew says why the guest has to be made anew; empty: it has not.
+func (p *planner) whyAnew(s *subject) string {
+	cur := s.incarnation(s.instance())
+	switch {
+	case s.mem.Recreate != "" && s.mem.Recreate == s.instance():
+		return "an operator ordered it"
+	case s.off() && (cur == nil || !cur.Overlay):
+		return "the overlay is gone and the domain is powered off"
+	case !sameIncarnation(s.dom.Owner.Spec, s.hash()):
+		return reasonSpec
+	}
+	return ""
+}
+
+// waitsWithChange gives the proxy its verdict while a change of its spec is not
+// to be taken up: what is there stays.
+func (p *planner) waitsWithChange(s *subject) bool {
+	if s.current() {
+		return false
+	}
+	if p.held(s, HoldChange) {
 		return true
 	}
-	s.mem.Stop = nil
-	p.define(s, inc, reason)
+	if !s.spec().Hold {
+		return false
+	}
+	s.verdict = verdict{phase: status.PhaseWaiting, synced: status.False, reason: "ChangePending",
+		message: "what runs is not what the spec asks, which says on_change = \"hold\"",
+		next:    "wait for on_change = \"apply\" in the spec, or for: egress-hostagent recreate " + s.name}
 	return true
 }
 
@@ -181,6 +273,8 @@ func (p *planner) meanwhile(s *subject) {
 	v := s.verdict
 	s.verdict.next = ""
 	switch cur := s.incarnation(s.instance()); {
+	case s.spec() != nil && s.spec().Off:
+		p.switchedOff(s)
 	case s.off() && cur != nil && cur.Overlay:
 		p.poweredOff(s)
 	case s.dom.Stalled:
@@ -197,9 +291,8 @@ func (p *planner) resized(s *subject) bool {
 	if sameMachine(s.dom.Owner.Spec, s.hash()) {
 		return false
 	}
-	reason := "memory or cpus changed"
-	if !s.off() {
-		p.stop(s, status.PhaseUpdating, reason)
+	if p.waitsWithChange(s) {
+		p.meanwhile(s)
 		return true
 	}
 	inc := s.incarnation(s.instance())
@@ -208,8 +301,26 @@ func (p *planner) resized(s *subject) bool {
 			message: "the record of incarnation " + s.instance() + " is missing or unreadable"}
 		return true
 	}
-	s.mem.Stop = nil
-	p.define(s, inc, reason)
+	p.redefine(s, inc, "memory or cpus changed")
+	return true
+}
+
+// switchedOff: the spec says power = "off".
+func (p *planner) switchedOff(s *subject) bool {
+	if !s.spec().Off {
+		return false
+	}
+	if !s.off() {
+		p.stop(s, status.PhaseUpdating, "its spec says power = \"off\"")
+		return true
+	}
+	s.mem.Stop, s.mem.Starts = nil, Starts{}
+	s.verdict = verdict{phase: status.PhaseOff, synced: status.True, reason: reasonInSync}
+	if s.dom.Autostart {
+		p.step(s, Action{Kind: Autostart, Reason: "the domain should not start with the host"})
+		return true
+	}
+	p.tidy(s)
 	return true
 }
 
@@ -229,8 +340,25 @@ func (p *planner) poweredOff(s *subject) bool {
 			return true
 		}
 	}
-	p.step(s, Action{Kind: Start, Reason: "the domain is powered off", Spec: s.spec(), Instance: s.instance()})
+	p.start(s)
 	return true
+}
+
+// start starts the domain in its turn: not all of a host's at once, and none for
+// the first time that the host has no memory for.
+func (p *planner) start(s *subject) {
+	if at := p.res.Memory.LastStart.Add(p.Policy.StartInterval); p.Now.Before(at) {
+		s.verdict.next = "start, in its turn"
+		p.wake(at)
+		return
+	}
+	if need := s.spec().Memory; s.mem.Begun == 0 && !p.fits(s, need) {
+		return
+	}
+	if p.step(s, Action{Kind: Start, Reason: "the domain is powered off", Spec: s.spec(), Instance: s.instance()}) {
+		p.res.Memory.LastStart = p.Now
+		p.promised += s.spec().Memory
+	}
 }
 
 // settled: the right domain runs. What is left is tidying up.
@@ -239,6 +367,9 @@ func (p *planner) settled(s *subject) {
 	s.verdict = verdict{phase: status.PhaseStarting, synced: status.True, reason: reasonInSync}
 	if want := domxml.DomainName(s.name); s.dom.Name != want {
 		s.verdict.reason, s.verdict.message = "Renamed", fmt.Sprintf("the domain was renamed from %s to %s; it stays so", want, s.dom.Name)
+	}
+	if s.dom.Owner.Spec.Version != s.hash().Version {
+		s.verdict.reason, s.verdict.message = "Outdated", "it was made by an earlier version of the agent, whose ways it keeps until it is made anew: egress-hostagent recreate "+s.name
 	}
 	if s.dom.Power == observe.PowerPaused {
 		p.resume(s)
@@ -254,7 +385,17 @@ func (p *planner) settled(s *subject) {
 		return
 	}
 	if !s.dom.Autostart {
-		p.step(s, Action{Kind: Autostart, Reason: "the domain should start with the host"})
+		p.step(s, Action{Kind: Autostart, On: true, Reason: "the domain should start with the host"})
+		return
+	}
+	p.tidy(s)
+}
+
+// tidy brings the records up to date and removes earlier incarnations.
+func (p *planner) tidy(s *subject) {
+	if cur := s.incarnation(s.instance()); cur != nil && cur.Record != nil && p.oursIncarnation(*cur) &&
+		(cur.Record.SkipCleanup != s.spec().SkipCleanup || cur.Record.Origin != s.want.Origin) {
+		p.step(s, Action{Kind: Record, Instance: cur.Instance, Spec: s.spec(), Reason: "its record is of an earlier spec"})
 		return
 	}
 	for _, inc := range s.incs {

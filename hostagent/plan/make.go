@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
@@ -19,6 +20,8 @@ func Make(in Input) Result {
 		images: map[string]spec.Image{},
 		res:    Result{Memory: in.Memory},
 	}
+	p.records = p.buriedRecords()
+	p.strange = StrangeHosts(in.Policy.HostID, in.Observed)
 	p.res.Memory.Proxies = make(map[string]Proxy, len(in.Memory.Proxies)) // filled by conclude
 	if in.Observed.Tree.Marker == observe.MarkerOK {
 		p.res.Memory.TreeKnown = true
@@ -26,15 +29,26 @@ func Make(in Input) Result {
 	subjects := p.subjects()
 	p.initTree()
 	for _, s := range subjects {
+		p.confirm(s)
+	}
+	p.hold(subjects)
+	p.countDown(subjects)
+	p.promise(subjects)
+	for _, s := range subjects {
+		if p.abandonUnlisted(s); s.gone {
+			continue
+		}
 		p.decide(s)
 		s.brokenSpec()
 	}
+	p.disown()
 	p.settleConflicts(subjects)
 	for _, s := range subjects {
 		p.conclude(s)
 	}
 	p.fetchImages()
-	p.hostConditions()
+	p.collect()
+	p.hostConditions(subjects)
 	return p.res
 }
 
@@ -44,6 +58,11 @@ type planner struct {
 	byName map[string]string // domain name -> UUID
 	images map[string]spec.Image
 	res    Result
+
+	records  map[string]bool // UUIDs that records say were abandoned
+	strange  []string        // host ids that tell of a change of this host's
+	rollout  rollout
+	promised spec.Size // memory of proxies that have just started
 }
 
 // subjects lists every name that is desired, owned or in the image tree, in
@@ -58,12 +77,20 @@ func (p *planner) subjects() []*subject {
 			names[name] = true
 		}
 	}
+	for name := range p.Memory.Proxies { // it may be that nothing else can be seen
+		names[name] = true
+	}
 	for uuid, d := range p.Observed.Domains {
 		p.byName[d.Name] = uuid
-		if name, ours := p.ours(d); ours {
+		name, ours := p.ours(d)
+		switch {
+		case ours:
 			names[name] = true
-		} else {
-			p.res.Foreign++
+			p.res.Counts.Managed++
+		case p.buried(uuid):
+			p.res.Counts.Abandoned++
+		default:
+			p.res.Counts.Foreign++
 		}
 	}
 	var out []*subject
@@ -80,12 +107,12 @@ func (p *planner) ours(d observe.Domain) (name string, ok bool) {
 	if d.Owner == nil || d.Owner.Host != p.Policy.HostID {
 		return "", false
 	}
-	return d.Owner.Name, d.UUID == p.UUID(d.Owner.Name)
+	return d.Owner.Name, d.UUID == p.UUID(domxml.Identity(d.Owner.Name, d.Owner.Generation)) && !p.buried(d.UUID)
 }
 
 func (p *planner) oursIncarnation(i observe.Incarnation) bool {
 	return i.Record != nil && i.Record.Host == p.Policy.HostID && i.Record.Name == i.Name &&
-		i.Record.UUID == p.UUID(i.Name)
+		i.Record.UUID == p.uuid(i.Name) && !p.buried(i.Record.UUID)
 }
 
 // initTree makes a fresh image tree usable. An empty directory is fresh only
@@ -93,7 +120,7 @@ func (p *planner) oursIncarnation(i observe.Incarnation) bool {
 // point without its volume.
 func (p *planner) initTree() {
 	t := p.Observed.Tree
-	if t.Marker != observe.MarkerAbsent || !t.Empty || p.Memory.TreeKnown || !p.Observed.Libvirt.Synced {
+	if t.Marker != observe.MarkerAbsent || !t.Empty || p.Memory.TreeKnown || !p.Observed.Libvirt.Synced || p.Memory.PausedAll {
 		return
 	}
 	for _, d := range p.Observed.Domains {
@@ -113,6 +140,9 @@ func (p *planner) initTree() {
 
 // fetchImages asks for each base image that a proxy waits for.
 func (p *planner) fetchImages() {
+	if p.Memory.PausedAll {
+		return
+	}
 	for _, sha := range slices.Sorted(maps.Keys(p.images)) {
 		if _, under := p.Observed.Fetching[sha]; under {
 			continue
@@ -136,8 +166,11 @@ func (p *planner) wake(t time.Time) {
 }
 
 // hostConditions fills what concerns the host as a whole.
-func (p *planner) hostConditions() {
-	cs := []status.Condition{p.libvirtCondition(), p.treeCondition(), p.sourcesCondition()}
+func (p *planner) hostConditions(subjects []*subject) {
+	cs := []status.Condition{
+		p.libvirtCondition(), p.treeCondition(), p.sourcesCondition(),
+		p.heldCondition(), p.rolloutCondition(subjects), p.actingCondition(),
+	}
 	p.res.Host = p.since("", p.Memory.Host, cs)
 	p.res.Memory.Host = p.res.Host
 	p.res.Images = p.imageStatus()
@@ -174,6 +207,9 @@ func (p *planner) treeCondition() status.Condition {
 		fallthrough
 	default:
 		c.Status, c.Reason, c.Message = status.False, reasonTree, t.Detail
+		if len(p.strange) > 0 {
+			c.Reason, c.Message = "HostIDChanged", p.hostIDMessage()
+		}
 		if p.Memory.Tree.Failures > 0 {
 			c.Message = p.Memory.Tree.Error
 		}

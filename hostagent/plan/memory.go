@@ -3,6 +3,7 @@ package plan
 import (
 	"hash/fnv"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -13,25 +14,53 @@ import (
 // Memory is what planning must remember from one call to the next. It is a
 // value: Make returns a new one and leaves its argument alone.
 type Memory struct {
+	KeptHost
+	Tree       Retry                // of InitTree
+	Collect    Retry                // of Collect
+	Proxies    map[string]Proxy     // by name
+	Images     map[string]Retry     // by sha256
+	Tombstones map[string]Tombstone // by UUID
+	Unused     map[string]time.Time // since when nobody refers to a file, by sha256 or NAME.INSTANCE
+	LastStart  time.Time
+	Host       []status.Condition
+}
+
+// KeptHost is what of the host's memory outlasts a restart.
+type KeptHost struct {
 	// TreeKnown is set once a marker of this host was seen or written. From
 	// then on an empty image tree is a volume that is not mounted, never a
 	// fresh tree.
-	TreeKnown bool
-	Tree      Retry            // of InitTree
-	Proxies   map[string]Proxy // by name
-	Images    map[string]Retry // by sha256
-	Host      []status.Condition
+	TreeKnown bool `json:"tree_known"`
+	// PausedAll: an operator told the agent to keep its hands off everything.
+	PausedAll bool `json:"paused_all,omitempty"`
+	// HostID is the id that the agent has taken on from its VMs; empty: its own.
+	HostID string `json:"host_id,omitempty"`
+	// Removed are the deletions begun within the last removalWindow.
+	Removed []Removal `json:"removed,omitempty"`
+}
+
+// Removal is a deletion that was begun.
+type Removal struct {
+	Name   string    `json:"name"`
+	Origin string    `json:"origin"`
+	At     time.Time `json:"at"`
+}
+
+// Equal tells whether both say the same.
+func (k KeptHost) Equal(o KeptHost) bool {
+	same := slices.EqualFunc(k.Removed, o.Removed, func(a, b Removal) bool {
+		return a.Name == b.Name && a.Origin == b.Origin && a.At.Equal(b.At)
+	})
+	return same && k.TreeKnown == o.TreeKnown && k.PausedAll == o.PausedAll && k.HostID == o.HostID
 }
 
 // Proxy is the memory of one proxy.
 type Proxy struct {
+	Kept
 	Last       *spec.Spec // the latest good one: where the VM answers, while no source lists it too
 	Absent     *Absence
 	Stop       *Stop
-	Retry      Retry
-	Running    Retry // of Start and Resume, which go on while another step waits
 	Did        Did
-	Starts     Starts
 	Resumes    Starts // of a domain that libvirt paused
 	WasReady   bool
 	Conditions []status.Condition
@@ -45,7 +74,8 @@ type Absence struct {
 
 // Stop is a power-off under way.
 type Stop struct {
-	Since time.Time // first request
+	Begun time.Time // of the drain, or of the first request where there is none
+	Since time.Time // first request; zero while it drains
 	Asked time.Time // latest request
 }
 
@@ -58,18 +88,18 @@ type Did struct {
 
 // Starts counts starts in a row that did not last.
 type Starts struct {
-	Last  time.Time
-	Short int
+	Last  time.Time `json:"last,omitzero"`
+	Short int       `json:"short,omitempty"`
 }
 
 // Retry is the backoff after an action that failed, for that kind of action.
 type Retry struct {
-	Kind     Kind
-	Failures int
-	Next     time.Time // not before
-	Class    observe.Class
-	Error    string
-	Hash     spec.Hash // the spec the failure belongs to
+	Kind     Kind          `json:"kind,omitempty"`
+	Failures int           `json:"failures,omitempty"`
+	Next     time.Time     `json:"next,omitzero"` // not before
+	Class    observe.Class `json:"class,omitempty"`
+	Error    string        `json:"error,omitempty"`
+	Hash     spec.Hash     `json:"hash,omitzero"` // the spec the failure belongs to
 }
 
 // Backoff bounds.
@@ -78,6 +108,8 @@ const (
 	backoffMax = 5 * time.Minute
 	// refetch is the wait after an image turned out to be the wrong one.
 	refetch = time.Hour
+	// recollect is the wait after it could not be told who uses a file.
+	recollect = time.Hour
 	// steadyRun is how long a domain must run for its start to count as good.
 	steadyRun = 10 * time.Minute
 )
@@ -107,26 +139,29 @@ func (r Retry) next(kind Kind, err error, hash spec.Hash, key string, now time.T
 		Failures: n,
 		Next:     now.Add(backoff(n, key)),
 		Class:    observe.ClassOf(err),
-		Error:    err.Error(),
+		Error:    clip(err.Error()),
 		Hash:     hash,
 	}
 }
+
+// maxError bounds what is remembered of an error, in bytes.
+const maxError = 2000
+
+func clip(text string) string { return text[:min(len(text), maxError)] }
+
+// waits tells whether a failure says to wait at that time.
+func (r Retry) waits(now time.Time) bool { return r.Failures > 0 && now.Before(r.Next) }
 
 // Done returns the memory after an action ended, with its error or nil.
 func (m Memory) Done(a Action, err error, now time.Time) Memory {
 	m.Proxies, m.Images = maps.Clone(m.Proxies), maps.Clone(m.Images)
 	switch {
-	case a.Kind == FetchImage && err == nil:
-		delete(m.Images, a.Image.SHA256)
 	case a.Kind == FetchImage:
-		if m.Images == nil {
-			m.Images = map[string]Retry{}
-		}
-		r := m.Images[a.Image.SHA256].next(a.Kind, err, spec.Hash{}, a.Image.SHA256, now)
-		if r.Class == observe.Permanent { // a whole download that came to nothing
-			r.Next = now.Add(refetch)
-		}
-		m.Images[a.Image.SHA256] = r
+		m.fetched(a, err, now)
+	case a.Kind == Collect:
+		m.collected(a, err, now)
+	case a.Kind == Disown:
+		m.disowned(a.UUID)
 	case a.Name != "":
 		if m.Proxies == nil {
 			m.Proxies = map[string]Proxy{}
@@ -136,6 +171,35 @@ func (m Memory) Done(a Action, err error, now time.Time) Memory {
 		m.Tree = m.Tree.next(a.Kind, err, spec.Hash{}, string(a.Kind), now)
 	}
 	return m
+}
+
+func (m *Memory) fetched(a Action, err error, now time.Time) {
+	if err == nil {
+		delete(m.Images, a.Image.SHA256)
+		return
+	}
+	if m.Images == nil {
+		m.Images = map[string]Retry{}
+	}
+	r := m.Images[a.Image.SHA256].next(a.Kind, err, spec.Hash{}, a.Image.SHA256, now)
+	if r.Class == observe.Permanent { // a whole download that came to nothing
+		r.Next = now.Add(refetch)
+	}
+	m.Images[a.Image.SHA256] = r
+}
+
+// collected: what was kept, because somebody refers to it, is not looked at
+// again before another grace has passed.
+func (m *Memory) collected(a Action, err error, now time.Time) {
+	if err != nil {
+		m.Collect = m.Collect.next(a.Kind, err, spec.Hash{}, string(a.Kind), now)
+		m.Collect.Next = now.Add(recollect)
+		return
+	}
+	m.Collect, m.Unused = Retry{}, maps.Clone(m.Unused)
+	for _, key := range a.files() {
+		m.Unused[key] = now
+	}
 }
 
 // Reconnected returns the memory after the link to libvirt came back: what
@@ -166,6 +230,10 @@ func (p Proxy) done(a Action, err error, now time.Time) Proxy {
 	switch a.Kind {
 	case Start:
 		p.Starts, p.Resumes = p.Starts.one(now), Starts{}
+		p.Begun++
+		if a.Spec != nil {
+			p.Memory = a.Spec.Memory
+		}
 	case Resume:
 		p.Resumes = p.Resumes.one(now)
 	case Define:

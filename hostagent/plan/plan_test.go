@@ -43,11 +43,11 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t}
 	w.Now = t0
-	w.UUID = func(name string) string { return domxml.DomainUUID(host, name) }
+	w.UUID = func(identity string) string { return domxml.DomainUUID(host, identity) }
 	w.Policy = Policy{
 		HostID: host, DeletionDelay: 30 * time.Second, ShutdownGrace: time.Minute, ShutdownRepeat: 10 * time.Second,
 		Probe: true, ProbeStale: time.Minute, AddressStale: 3 * time.Minute,
-		DiskReserve: 1 << 30,
+		DiskReserve: 1 << 30, MaxUnavailable: 1, RolloutWait: 10 * time.Minute, ImageGrace: time.Hour,
 	}
 	w.Observed = Observed{
 		Libvirt:  Libvirt{Synced: true},
@@ -75,6 +75,9 @@ func (w *world) spec(name string) spec.Spec {
 func (w *world) list(seq uint64, read time.Time, specs ...spec.Spec) {
 	snap := source.Snapshot{Origin: source.OriginDir, Seq: seq, Read: read, Synced: true, Entries: map[string]source.Entry{}}
 	for _, s := range specs {
+		if s.Own == "" {
+			s.Own = s.Hash().String()
+		}
 		snap.Entries[s.Name] = source.Entry{Name: s.Name, Spec: &s, Hash: s.Hash()}
 	}
 	w.Desired = source.Merge(snap)
@@ -114,6 +117,7 @@ func settledWorld(t *testing.T) *world {
 // make runs Make and keeps its memory for the next call.
 func (w *world) make() Result {
 	w.t.Helper()
+	w.Generations = Generations(w.Memory, host, w.Observed)
 	r := Make(w.Input)
 	w.Memory = r.Memory
 	return r

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
@@ -13,9 +14,18 @@ func (p *planner) unwanted(s *subject) bool {
 	if s.want != nil {
 		return false
 	}
-	if !p.confirmed(s) {
+	switch {
+	case !p.exists(s) && s.dom == nil:
+		s.gone = true
+		return true
+	case s.mem.Delete:
+	case !s.away:
+		s.verdict = s.waiting
+		return true
+	case p.held(s, HoldDeletion):
 		return true
 	}
+	p.noteRemovalIf(s)
 	const reason = "its spec is gone"
 	s.verdict = verdict{phase: status.PhaseRemoving, synced: status.False, reason: string(status.PhaseRemoving)}
 	switch {
@@ -30,6 +40,20 @@ func (p *planner) unwanted(s *subject) bool {
 	return true
 }
 
+// noteRemovalIf counts a deletion when it begins, unless an operator has looked
+// at it.
+func (p *planner) noteRemovalIf(s *subject) {
+	if !s.mem.Leaving && !s.mem.Delete && s.mem.Released.Kind != HoldDeletion && s.away {
+		p.noteRemoval(s)
+	}
+	s.mem.Leaving = true
+}
+
+func (p *planner) noteRemoval(s *subject) {
+	m := &p.res.Memory
+	m.Removed = append(slices.Clone(m.Removed), Removal{Name: s.name, Origin: p.origin(s), At: p.Now})
+}
+
 // discardAll removes the incarnations one after the other, then forgets.
 func (p *planner) discardAll(s *subject, reason string) {
 	var left []string
@@ -38,15 +62,15 @@ func (p *planner) discardAll(s *subject, reason string) {
 			left = append(left, inc.Instance)
 		}
 	}
-	if len(left) == 0 {
-		s.gone = true
-		return
-	}
 	p.step(s, Action{Kind: Discard, Instance: left[0], Last: len(left) == 1, Reason: reason})
 }
 
-// origin is the source the proxy came from, by its claim or record.
+// origin is the source the proxy came from: as it is remembered, or by its
+// claim or record.
 func (p *planner) origin(s *subject) string {
+	if s.mem.Origin != "" {
+		return s.mem.Origin
+	}
 	if s.dom != nil && s.dom.Owner != nil {
 		return s.dom.Owner.Origin
 	}
@@ -58,32 +82,38 @@ func (p *planner) origin(s *subject) string {
 	return ""
 }
 
-// confirmed tells whether the absence is certain: the source of origin synced
-// without error and missed the name twice, DeletionDelay apart, and every
-// configured source was read once.
-func (p *planner) confirmed(s *subject) bool {
+// confirm finds out whether the absence of a spec is certain: the source of
+// origin synced without error and missed the name twice, DeletionDelay apart,
+// and every configured source was read once.
+func (p *planner) confirm(s *subject) {
+	if s.want != nil {
+		return
+	}
 	origin := p.origin(s)
 	src, configured := p.Desired.Source(origin)
-	wait := func(reason, format string, a ...any) bool {
-		s.verdict = verdict{phase: status.PhaseWaiting, synced: status.Unknown, reason: reason, message: fmt.Sprintf(format, a...)}
-		return false
+	wait := func(reason, format string, a ...any) {
+		s.waiting = verdict{phase: status.PhaseWaiting, synced: status.Unknown, reason: reason, message: fmt.Sprintf(format, a...)}
 	}
 	switch {
 	case !configured:
-		return wait("Orphaned", "it came from source %q, which is not configured; it is left running", origin)
+		wait("Orphaned", "it came from source %q, which is not configured; it is left running; to remove it: egress-hostagent delete %s", origin, s.name)
+		return
 	case !src.Synced || !p.Desired.AllSeen():
-		return wait("SourceInDoubt", "no spec is listed, but the source is in doubt, so nothing is removed: %s", src.Problem)
+		wait("SourceInDoubt", "no spec is listed, but the source is in doubt, so nothing is removed: %s", src.Problem)
+		return
 	case s.mem.Absent == nil:
 		s.mem.Absent = &Absence{Seq: src.Seq, Since: p.Now}
 	}
 	due := s.mem.Absent.Since.Add(p.Policy.DeletionDelay)
 	if p.Now.Before(due) {
 		p.wake(due)
-		return wait("RemovalPending", "its spec is gone; removed at %s unless it comes back", due.UTC().Format("15:04:05Z"))
+		wait("RemovalPending", "its spec is gone; removed at %s unless it comes back", due.UTC().Format("15:04:05Z"))
+		return
 	}
 	if src.Seq == s.mem.Absent.Seq || src.Read.Before(due) {
 		p.res.Rescan = true
-		return wait("RemovalPending", "its spec is gone; reading the source once more")
+		wait("RemovalPending", "its spec is gone; reading the source once more")
+		return
 	}
-	return true
+	s.away = true
 }

@@ -13,7 +13,7 @@ import (
 // spec, except for powering off and on the way out: deletion is retried for
 // ever (invariant 5).
 func (p *planner) step(s *subject, a Action) bool {
-	a.Name, a.UUID = s.name, s.uuid
+	a.Name, a.UUID, a.Generation = s.name, s.uuid, p.Generations[s.name]
 	if s.want != nil {
 		a.Hash, a.Origin = s.want.Hash, s.want.Origin
 	}
@@ -58,7 +58,7 @@ func (p *planner) prepare(s *subject, phase status.Phase, reason string) bool {
 		}
 	}
 	base, ok := p.base(s)
-	return ok && p.step(s, Action{Kind: Prepare, Reason: reason, Spec: s.spec(), Base: &base})
+	return ok && p.roomForOverlay(s) && p.step(s, Action{Kind: Prepare, Reason: reason, Spec: s.spec(), Base: &base})
 }
 
 // base finds the spec's base image in the tree, or asks for it.
@@ -97,7 +97,24 @@ func (p *planner) define(s *subject, inc *observe.Incarnation, reason string) {
 	if !ok {
 		return
 	}
-	p.step(s, Action{Kind: Define, Instance: inc.Instance, Domain: name, Reason: reason, Spec: s.spec(), Base: &base})
+	p.step(s, Action{Kind: Define, Instance: inc.Instance, Domain: name, On: !s.spec().Off, Reason: reason, Spec: s.spec(), Base: &base})
+}
+
+// drains tells whether clients are still given time to go elsewhere before the
+// domain is powered off.
+func (p *planner) drains(s *subject, st Stop) bool {
+	if s.mem.Last == nil || s.mem.Last.Drain == 0 || !s.running() || !st.Since.IsZero() {
+		return false
+	}
+	end := st.Begun.Add(s.mem.Last.Drain)
+	if !p.Now.Before(end) {
+		return false
+	}
+	p.wake(end)
+	s.verdict.reason = "Draining"
+	s.verdict.message = "it is out of all lists; it is powered off at " + end.UTC().Format("15:04:05Z")
+	s.verdict.next = "power off"
+	return true
 }
 
 // stop powers the domain off: by request, repeated, because a guest that is
@@ -105,9 +122,15 @@ func (p *planner) define(s *subject, inc *observe.Incarnation, reason string) {
 func (p *planner) stop(s *subject, phase status.Phase, reason string) {
 	s.verdict = verdict{phase: phase, synced: status.False, reason: string(phase)}
 	if s.mem.Stop == nil {
-		s.mem.Stop = &Stop{Since: p.Now}
+		s.mem.Stop = &Stop{Begun: p.Now}
 	}
 	st := *s.mem.Stop
+	if p.drains(s, st) {
+		return
+	}
+	if st.Since.IsZero() {
+		st.Since = p.Now
+	}
 	force := st.Since.Add(p.Policy.ShutdownGrace)
 	again := st.Asked.Add(p.Policy.ShutdownRepeat)
 	switch {

@@ -16,6 +16,7 @@ const (
 	reasonTree   = "ImageTreeMissing"
 	reasonInSync = "InSync"
 	reasonNotYet = "NotYet" // the agent has just started
+	reasonLost   = "MetadataLost"
 )
 
 // subject is one proxy while Make works on it.
@@ -27,6 +28,8 @@ type subject struct {
 	incs []observe.Incarnation
 	mem  Proxy
 
+	away      bool    // no source lists it, for certain
+	waiting   verdict // while that is not certain
 	verdict   verdict
 	addresses []observe.Address
 	rejected  []observe.Rejected
@@ -46,7 +49,7 @@ type verdict struct {
 func (p *planner) subject(name string) *subject {
 	s := &subject{
 		name: name,
-		uuid: p.UUID(name),
+		uuid: p.uuid(name),
 		incs: p.Observed.Tree.Incarnations[name],
 		mem:  p.Memory.Proxies[name],
 	}
@@ -56,9 +59,7 @@ func (p *planner) subject(name string) *subject {
 	if d, ok := p.Observed.Domains[s.uuid]; ok {
 		s.dom = &d
 	}
-	if sp := s.spec(); sp != nil {
-		s.mem.Last = sp
-	}
+	s.remember()
 	// The count of reads that miss the name starts over whenever it is listed
 	// or the source is in doubt, whatever else holds the proxy up.
 	if src, ok := p.Desired.Source(p.origin(s)); s.want != nil || !ok || !src.Synced || !p.Desired.AllSeen() {
@@ -110,7 +111,7 @@ func (s *subject) incarnation(instance string) *observe.Incarnation {
 func (p *planner) usable(s *subject, h spec.Hash) *observe.Incarnation {
 	for i := len(s.incs) - 1; i >= 0; i-- {
 		inc := &s.incs[i]
-		if !p.oursIncarnation(*inc) || !inc.Overlay {
+		if !p.oursIncarnation(*inc) || !inc.Overlay || inc.Instance == s.mem.Recreate {
 			continue
 		}
 		if rh, err := spec.ParseHash(inc.Record.SpecHash); err == nil && sameIncarnation(rh, h) {
@@ -118,6 +119,53 @@ func (p *planner) usable(s *subject, h spec.Hash) *observe.Incarnation {
 		}
 	}
 	return nil
+}
+
+// remember takes over what the source says of the proxy.
+func (s *subject) remember() {
+	m := &s.mem
+	if s.want == nil {
+		if m.Held.Kind == HoldChange {
+			m.Held = Hold{}
+		}
+		return
+	}
+	m.Absent, m.Delete, m.Leaving, m.Origin = nil, false, false, s.want.Origin
+	if m.Held.Kind == HoldDeletion {
+		m.Held = Hold{}
+	}
+	if m.Released.Kind == HoldDeletion {
+		m.Released = Hold{}
+	}
+	sp := s.want.Spec
+	if sp == nil {
+		return
+	}
+	if m.Hash != s.want.Hash {
+		m.Cause = CauseOther
+		if m.Own != "" && m.Own != sp.Own {
+			m.Cause = CauseOwn
+		}
+	}
+	m.Last, m.Hash, m.Own, m.SkipCleanup = sp, s.want.Hash, sp.Own, sp.SkipCleanup
+	if s.current() {
+		m.Cause, m.Recreate = "", ""
+	}
+	if m.Recreate != "" && s.dom != nil && s.instance() != m.Recreate {
+		m.Recreate = ""
+	}
+	for _, h := range []*Hold{&m.Held, &m.Released} {
+		if h.Kind == HoldChange && (h.For != m.Hash.String() || m.Cause != CauseOther) {
+			*h = Hold{}
+		}
+	}
+}
+
+// current tells whether the domain is defined as its spec asks.
+func (s *subject) current() bool {
+	return s.want != nil && s.want.Spec != nil && s.dom != nil && s.dom.Owner != nil &&
+		sameIncarnation(s.dom.Owner.Spec, s.want.Hash) && sameMachine(s.dom.Owner.Spec, s.want.Hash) &&
+		(s.mem.Recreate == "" || s.mem.Recreate != s.instance())
 }
 
 // sameIncarnation tells whether a guest made from have still is what want
@@ -140,7 +188,7 @@ func (p *planner) nics(s *subject) []observe.NIC {
 	var out []observe.NIC
 	for i, n := range sp.Networks {
 		out = append(out, observe.NIC{
-			MAC:      domxml.MAC(p.Policy.HostID, s.name, i),
+			MAC:      domxml.MAC(p.Policy.HostID, domxml.Identity(s.name, p.Generations[s.name]), i),
 			Prefixes: p.Observed.Prefixes[n],
 		})
 	}

@@ -27,6 +27,10 @@ const (
 	Destroy    Kind = "destroy"     // power the domain off by force
 	Undefine   Kind = "undefine"    // remove the domain's definition
 	Discard    Kind = "discard"     // remove an incarnation's overlay, seed and record
+	Record     Kind = "record"      // bring the incarnation's record up to the spec
+	Adopt      Kind = "adopt"       // write the ownership metadata again, as the record has it
+	Disown     Kind = "disown"      // take our claim off an abandoned VM and mark its records
+	Collect    Kind = "collect"     // remove files of the tree that nobody refers to
 )
 
 // Action is one step for the executor, with the reason it is taken.
@@ -43,18 +47,29 @@ type Action struct {
 	Base     *observe.Base // Prepare, Define
 	Image    spec.Image    // FetchImage
 	Last     bool          // Discard: nothing of the proxy remains after it
+	On       bool          // Autostart, Define: whether the domain starts with the host; Disown: whether it is touched
+	// Generation is that of the domain the action is about.
+	Generation int
+	Bases      []string              // Collect: base images, by sha256
+	Strays     []observe.Incarnation // Collect: files without a record
 }
 
 // Policy is what the agent's config says about planning.
 type Policy struct {
 	HostID         string
+	HostIDGiven    bool          // by the config: no other is taken on
 	DeletionDelay  time.Duration // between the two reads that must both miss a name
 	ShutdownGrace  time.Duration // from the first ACPI request to power-off by force
 	ShutdownRepeat time.Duration // between ACPI requests
 	AllowedCIDRs   []netip.Prefix
 	Probe          bool          // false: nothing is probed, Reachable does not apply
 	ProbeStale     time.Duration // a probe older than this says nothing any more
-	DiskReserve    spec.Size     // free space of the tree below which what ran out of space stays paused
+	DiskReserve    spec.Size     // free space of the tree below which what ran out of space stays paused, and nothing new is made
+	MemoryReserve  spec.Size     // of the host, that no start of another proxy may take
+	MaxUnavailable int           // proxies of the host that are down at once because the agent changes them
+	RolloutWait    time.Duration // how long a changed proxy may take to be Ready again
+	StartInterval  time.Duration // between two starts
+	ImageGrace     time.Duration // how long files that nobody refers to are kept
 	AddressStale   time.Duration // an address not confirmed for so long is shown as stale
 }
 
@@ -65,6 +80,12 @@ type Libvirt struct {
 	Detail string // why not
 	// Degraded says which calls do not work although the link is up.
 	Degraded string
+}
+
+// HostMemory is what the host has left; the zero value: not known.
+type HostMemory struct {
+	Available uint64 // bytes that can be used without swapping, as the kernel estimates it
+	At        time.Time
 }
 
 // Progress is how far the fetch of an image is, in bytes; Total is -1 while
@@ -93,6 +114,7 @@ type Observed struct {
 	Sightings map[string][]observe.Sighting   // by proxy name
 	Prefixes  map[spec.Network][]netip.Prefix // subnets a NIC on it may have addresses of
 	HostAddrs []netip.Addr
+	Memory    HostMemory
 	Probes    map[string]Probe // by proxy name
 }
 
@@ -103,7 +125,8 @@ type Result struct {
 	Proxies []status.Proxy // by name
 	Host    []status.Condition
 	Images  []status.Image
-	Foreign int       // domains that are not ours
+	Holds   []status.Hold
+	Counts  status.Counts
 	Changes []Change  // conditions that are not what they were
 	Rescan  bool      // a source read is needed to confirm an absence
 	Recheck bool      // a domain waits for room in the image tree, which tells nobody when it has some
@@ -124,7 +147,9 @@ type Input struct {
 	Observed Observed
 	Memory   Memory
 	Policy   Policy
-	Images   map[string]spec.Image    // the config's catalog, by key: for status
-	UUID     func(name string) string // domxml.DomainUUID of this host, or a memo of it
-	Now      time.Time
+	Images   map[string]spec.Image        // the config's catalog, by key: for status
+	UUID     func(identity string) string // domxml.DomainUUID of this host, or a memo of it
+	// Generations is what Generations gives for Memory and Observed.
+	Generations map[string]int
+	Now         time.Time
 }

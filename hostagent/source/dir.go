@@ -89,12 +89,24 @@ func NewDir(dir string, decode Decoder, opt ...Option) *Dir {
 	return d
 }
 
-// Restore sets the last good state, as kept over a restart. It is for before
-// the first read: what a read finds replaces it.
+// Restore sets the last good state, by proxy name, as kept over a restart. It
+// is for before the first read: what a read finds replaces it. Of an entry only
+// Spec has to be set; what follows from it is computed, because it may follow
+// otherwise since an upgrade.
 func (d *Dir) Restore(entries map[string]Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.entries = maps.Clone(entries)
+	d.entries = make(map[string]Entry, len(entries))
+	for name, e := range entries {
+		e.Name = name
+		if e.File == "" {
+			e.File = filepath.Join(d.dir, name+suffix)
+		}
+		if e.Spec != nil {
+			e.Hash, e.Warnings = e.Spec.Hash(), e.Spec.Warnings()
+		}
+		d.entries[name] = e
+	}
 }
 
 // Rescan makes Run read soon, event or not. It does not block.

@@ -1,10 +1,7 @@
 package spec
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/internal/doc"
 )
@@ -32,9 +29,10 @@ func DecodeTOML(name, file string, data []byte, cat Catalog, open Opener) (Spec,
 	}
 	root.Refuse("name", "the file's stem is the proxy's name")
 	dr := decode(root, open)
+	own := dr.own(root)
 	dr.complete(root, cat.Defaults)
 	s := dr.validate(root, cat)
-	s.Name = name
+	s.Name, s.Own = name, own
 	if err := d.Err(); err != nil {
 		return Spec{}, err
 	}
@@ -53,6 +51,9 @@ type draft struct {
 	networks           []Network
 	probe              Probe
 	labels             map[string]string
+
+	hold, off, skipCleanup bool
+	drain                  time.Duration
 }
 
 // decode reads every key the document may have. It reports what is wrong with
@@ -72,6 +73,10 @@ func decode(t *doc.Table, open Opener) draft {
 	d.networks = networks(t)
 	d.probe = decodeProbe(t.Table("probe"))
 	d.labels = labels(t.Table("labels"))
+	d.hold, _ = doc.Text(t, "on_change", onChange.parse)
+	d.off, _ = doc.Text(t, "power", power.parse)
+	d.drain, _ = t.Duration("drain", 0, MaxDrain)
+	d.skipCleanup, _ = t.Bool("skip_cleanup")
 	return d
 }
 
@@ -118,7 +123,15 @@ func orElse[T comparable](v, otherwise T) T {
 // references to cat.
 func (d *draft) validate(t *doc.Table, cat Catalog) Spec {
 	checkProbe(t.Table("probe"), d.probe)
-	s := Spec{
+	s := d.spec()
+	s.Image = d.resolveImage(t, cat.Images)
+	s.CPUs, s.Memory = d.resolveMachine(t, cat.MachineTypes)
+	return s
+}
+
+// spec gives the part of a spec that needs no catalog.
+func (d *draft) spec() Spec {
+	return Spec{
 		MachineType: d.machineType,
 		Disk:        d.disk,
 		Port:        d.port,
@@ -127,60 +140,9 @@ func (d *draft) validate(t *doc.Table, cat Catalog) Spec {
 		Networks:    d.networks,
 		Probe:       d.probe,
 		Labels:      d.labels,
+		Hold:        d.hold,
+		Off:         d.off,
+		Drain:       d.drain,
+		SkipCleanup: d.skipCleanup,
 	}
-	s.Image = d.resolveImage(t, cat.Images)
-	s.CPUs, s.Memory = d.resolveMachine(t, cat.MachineTypes)
-	return s
-}
-
-func (d *draft) resolveImage(t *doc.Table, images map[string]Image) Image {
-	image, ok := images[d.image]
-	switch {
-	case ok:
-	case d.image != "":
-		t.Fail("image", "there is no image %q; %s", d.image, known(d.image, images, "[images.KEY]"))
-	case !t.Has("image"):
-		t.Fail("image", "is missing and the config has no default; %s", known("", images, "[images.KEY]"))
-	}
-	return image
-}
-
-func (d *draft) resolveMachine(t *doc.Table, types map[string]MachineType) (int, Size) {
-	const either = "give machine_type, or cpus and memory"
-	if t.Has("machine_type") && (t.Has("cpus") || t.Has("memory")) {
-		t.Fail("machine_type", "is given beside cpus or memory; %s", either)
-	}
-	if t.Has("cpus") != t.Has("memory") && !t.Has("machine_type") {
-		t.Fail("", "has only one of cpus and memory; %s", either)
-	}
-	if t.Has("cpus") || t.Has("memory") {
-		return d.cpus, d.memory
-	}
-	machine, ok := types[d.machineType]
-	switch {
-	case ok:
-	case d.machineType != "":
-		t.Fail("machine_type", "there is no machine type %q; %s", d.machineType, known(d.machineType, types, "[machine_types.KEY]"))
-	case !t.Has("machine_type"):
-		t.Fail("machine_type", "is missing and the config has no default; %s; %s", either, known("", types, "[machine_types.KEY]"))
-	}
-	return machine.CPUs, machine.Memory
-}
-
-// known tells the user which keys of the config there are.
-func known[T any](key string, entries map[string]T, table string) string {
-	const most = 12
-	keys := slices.Sorted(maps.Keys(entries))
-	if len(keys) == 0 {
-		return "the config has none: add " + table + " to it"
-	}
-	guess, more := "", ""
-	if near, ok := doc.Nearest(key, keys); ok && key != "" {
-		guess = fmt.Sprintf("did you mean %q? ", near)
-	}
-	if len(keys) > most {
-		more = fmt.Sprintf(" and %d more", len(keys)-most)
-		keys = keys[:most]
-	}
-	return guess + "known: " + strings.Join(keys, ", ") + more
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -74,6 +75,10 @@ disk = "10GiB"
 port = 3129
 user_data_file = "squid.yaml"
 install_guest_agent = false
+on_change = "hold"
+power = "off"
+drain = "20s"
+skip_cleanup = true
 [labels]
 region = "eu"
 [[network]]
@@ -89,11 +94,14 @@ expect_status = 200
 			s.UserData = spec.Secret("#cloud-config\n")
 			s.Labels = map[string]string{"region": "eu"}
 			s.Networks = []spec.Network{{Bridge: "br0"}, {Network: "lan"}}
+			s.Hold, s.Off, s.Drain, s.SkipCleanup = true, true, 20*time.Second, true
 			s.Probe = spec.Probe{Type: "http", URL: "http://connectivity.example/generate_204", ExpectStatus: 200}
 		})},
 		{"http probe expects 204", minimal + "[probe]\ntype = 'http'\nurl = 'http://c.example:8080/x?y=1'", catalog(), with(func(s *spec.Spec) {
 			s.Probe = spec.Probe{Type: "http", URL: "http://c.example:8080/x?y=1", ExpectStatus: 204}
 		})},
+		{"what happens anyway, said", minimal + "on_change = 'apply'\npower = 'on'\ndrain = '0s'\nskip_cleanup = false", catalog(), base},
+		{"the longest drain", minimal + "drain = '60m'", catalog(), with(func(s *spec.Spec) { s.Drain = time.Hour })},
 		{"disk of the image in spite of a default", minimal + "disk = '0GiB'\n[[network]]\nnetwork = 'default'\n", defaults, with(func(s *spec.Spec) {
 			s.Port = 8080
 		})},
@@ -105,6 +113,7 @@ expect_status = 200
 			if err != nil {
 				t.Fatal(err)
 			}
+			tt.want.Own = got.Own // has tests of its own
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
@@ -178,6 +187,17 @@ func TestDecodeProblems(t *testing.T) {
 			`p1.toml:6:1: labels.__a: is no label name; want letters, digits and "_", no digit first, not "__" first, at most 63 bytes`,
 			`p1.toml:7:1: labels.ok: is an integer; want a string`,
 			`p1.toml:8:1: labels.nl: has control characters; want text of one line`}},
+		{"words", minimal + "on_change = 'Hold'\npower = 'standby'\nskip_cleanup = 'yes'\ndrain = '-1s'\n", []string{
+			`p1.toml:3:1: on_change: "Hold" is not known; want "apply" or "hold"`,
+			`p1.toml:4:1: power: "standby" is not known; want "on" or "off"`,
+			`p1.toml:5:1: skip_cleanup: is a string; want true or false`,
+			`p1.toml:6:1: drain: "-1s" is not a duration that is allowed; want a number with its unit, from "0s" to "1h0m0s"`}},
+		{"words that are none, and a drain of no unit", minimal + "on_change = ''\npower = false\ndrain = 20\n", []string{
+			`p1.toml:3:1: on_change: "" is not known; want "apply" or "hold"`,
+			`p1.toml:4:1: power: is a boolean; want a string`,
+			`p1.toml:5:1: drain: is an integer; want a string`}},
+		{"too long a drain", minimal + "drain = '60m1s'\n", []string{
+			`p1.toml:3:1: drain: "60m1s" is not a duration that is allowed; want a number with its unit, from "0s" to "1h0m0s"`}},
 		{"duplicate key", minimal + "image = 'debian-12'", []string{
 			`p1.toml:3:1: image: not TOML: Key … has already been defined.`}},
 	}
@@ -253,6 +273,9 @@ func FuzzDecodeTOML(f *testing.F) {
 			again, err := decode(string(data), catalog())
 			if err != nil || again.Hash() != s.Hash() {
 				t.Fatalf("decoded again: %v, hash %v then %v", err, s.Hash(), again.Hash())
+			}
+			if _, err := spec.Encode(s); err != nil {
+				t.Fatalf("accepted, but can not be stored: %v", err)
 			}
 			return
 		}

@@ -17,7 +17,8 @@ const HashVersion = 1
 // Hash identifies what of a spec a domain was made from. The Incarnation part
 // covers what can change only with a new overlay (image digest, disk,
 // networks, seed content), the Machine part what a redefine and restart
-// changes (cpus, memory). Labels, probe and port are in neither.
+// changes (cpus, memory). Labels, probe and port are in neither, nor is what
+// says how and when to act: Hold, Off, Drain and SkipCleanup.
 type Hash struct {
 	Version     int
 	Incarnation string // 32 hex digits

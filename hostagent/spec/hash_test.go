@@ -3,6 +3,7 @@ package spec_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
@@ -75,6 +76,11 @@ func TestHashCovers(t *testing.T) {
 		{"probe", func(s *spec.Spec) { s.Probe = spec.Probe{Type: "tcp"} }, nothing},
 		{"label", func(s *spec.Spec) { s.Labels["region"] = "us" }, nothing},
 		{"no labels", func(s *spec.Spec) { s.Labels = nil }, nothing},
+		{"on_change", func(s *spec.Spec) { s.Hold = true }, nothing},
+		{"power", func(s *spec.Spec) { s.Off = true }, nothing},
+		{"drain", func(s *spec.Spec) { s.Drain = time.Minute }, nothing},
+		{"skip_cleanup", func(s *spec.Spec) { s.SkipCleanup = true }, nothing},
+		{"own digest", func(s *spec.Spec) { s.Own = strings.Repeat("0", 32) }, nothing},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,6 +1,9 @@
 package spec
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Bounds of a spec. They keep a slip of the keyboard from asking a host for
 // what no host has.
@@ -16,6 +19,8 @@ const (
 	MaxLabelName  = 63  // bytes
 	MaxLabelValue = 256 // bytes
 	MaxURL        = 2048
+
+	MaxDrain = time.Hour
 )
 
 // DefaultPort is the proxy's port where neither spec nor config names one.

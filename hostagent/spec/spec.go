@@ -8,6 +8,7 @@ package spec
 
 import (
 	"net/url"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
@@ -27,6 +28,16 @@ type Spec struct {
 	Networks    []Network
 	Probe       Probe
 	Labels      map[string]string
+
+	Hold        bool          // on_change = "hold": changes wait, the running guest stays
+	Off         bool          // power = "off"
+	Drain       time.Duration // out of lists for so long before the guest is powered off, up to MaxDrain; 0: not at all
+	SkipCleanup bool          // when the spec goes away the VM is left as it is
+
+	// Own is a digest, 32 hex digits, of what the document says by itself, before
+	// defaults and catalog: when Hash differs and Own does not, the config made
+	// the change.
+	Own string
 }
 
 // Network is one NIC. Exactly one of Network and Bridge is set.

@@ -12,6 +12,9 @@ import (
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
+// userDataKeys are the keys of which one may give user-data.
+var userDataKeys = []string{"user_data", "user_data_file", "user_data_base64"}
+
 // userData reads the guest's user-data from the one key of three that gives
 // it. Nothing is ever rewritten (invariant 7):
 //
@@ -21,10 +24,9 @@ import (
 //   - user_data_file: the file's bytes.
 //   - user_data_base64: what is left after removing exactly one layer.
 func userData(t *doc.Table, open Opener) Secret {
-	sources := []string{"user_data", "user_data_file", "user_data_base64"}
-	given := slices.DeleteFunc(slices.Clone(sources), func(key string) bool { return !t.Has(key) })
+	given := slices.DeleteFunc(slices.Clone(userDataKeys), func(key string) bool { return !t.Has(key) })
 	for _, key := range given[min(1, len(given)):] {
-		t.Fail(key, "is given beside %s; give at most one of %s", given[0], strings.Join(sources, ", "))
+		t.Fail(key, "is given beside %s; give at most one of %s", given[0], strings.Join(userDataKeys, ", "))
 	}
 	data := []byte(nil)
 	if text, ok := t.String("user_data"); ok {

@@ -1,121 +1,124 @@
-// Package state is the only writer of the state directory: what must survive
-// a restart of the agent and can not be read back from libvirt or the image
-// tree. It decides nothing with it.
+// Package state is the only writer of the state directory: what must survive a
+// restart of the agent and can not be read back from libvirt or the image tree.
+//
+// It owns how that is kept: one file per entry, replaced atomically and
+// durably; what can not be used moved aside, known as lost until somebody
+// decides about it; one writer at a time; documents of earlier builds.
+// Entries are generic. It leaves to hostagent what they mean, which are made
+// and removed when, and what a lost one forbids. It looks at no clock.
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-
-	"github.com/google/renameio/v2"
+	"regexp"
+	"slices"
 )
 
-// Version is the version of the state document that this package writes.
-const Version = 1
+// Kind is a kind of entries, each a sub directory.
+type Kind string
 
+// The kinds there are.
 const (
-	fileName = "state.json"
-	maxSize  = 1 << 20 // bytes
+	Host      Kind = "host" // the host's own; its one key is "host"
+	Proxy     Kind = "proxy"
+	Spec      Kind = "spec"
+	Tombstone Kind = "tombstone"
 )
 
-// Document is the state on disk.
-type Document struct {
-	Version int    `json:"version"`
-	Host    string `json:"host"`
-	// TreeKnown: the image tree had a marker of this host once.
-	TreeKnown bool `json:"tree_known"`
+var kinds = [...]Kind{Host, Proxy, Spec, Tombstone}
+
+// maxKey bounds a key, in bytes: with what is added to it, it stays a file
+// name of at most 255.
+const maxKey = 200
+
+var keyPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+// Entry is one entry. Body is one JSON value; white space between its tokens
+// is not kept.
+type Entry struct {
+	Kind Kind
+	Key  string
+	Body json.RawMessage
 }
 
-// Store is one state directory.
-type Store struct {
-	dir  string
-	host string
-	doc  Document
+// Change puts an entry, or removes it when Gone.
+type Change struct {
+	Entry
+	Gone bool
 }
 
-// Open reads the state directory of a host, made with mode 0700 if it is
-// missing. A document that can not be used (corrupt, of a newer version, of
-// another host) is moved aside and reported as problem; what it said is then
-// taken to be what forbids most. err is only for a directory that can not be
-// used at all.
-func Open(dir, hostID string) (s *Store, problem string, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, "", fmt.Errorf("state directory: %w", err)
-	}
-	s = &Store{dir: dir, host: hostID, doc: Document{Version: Version, Host: hostID}}
-	doc, err := read(filepath.Join(dir, fileName), hostID)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return s, "", nil
-	case err != nil:
-		problem = s.quarantine(err)
-		if err := s.SetTreeKnown(); err != nil {
-			return nil, problem, err
-		}
-		return s, problem, nil
-	}
-	s.doc = doc
-	return s, "", nil
+// Content is what Open found.
+type Content struct {
+	Entries []Entry // sorted by kind, key
+	// Lost has the sorted keys of entries that were there and could not be
+	// used, known by their file names. A key is lost, over restarts too, until
+	// Save puts or removes its entry.
+	Lost     map[Kind][]string
+	Problems []string // for people: file, why, where it was moved
 }
 
-func read(path, hostID string) (Document, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Document{}, err
-	}
-	defer f.Close()
-	var d Document
-	if err := json.NewDecoder(io.LimitReader(f, maxSize)).Decode(&d); err != nil {
-		return d, fmt.Errorf("not a state document: %w", err)
-	}
-	if d.Version != Version {
-		return d, fmt.Errorf("version %d, this agent reads %d", d.Version, Version)
-	}
-	if d.Host != hostID {
-		return d, fmt.Errorf("of host id %s, this is %s", d.Host, hostID)
-	}
-	return d, nil
+// place is where an entry belongs.
+type place struct {
+	kind Kind
+	key  string
 }
 
-// PeekTreeKnown reads TreeKnown without making or moving anything. A missing
-// document says false.
-func PeekTreeKnown(dir, hostID string) (bool, error) {
-	doc, err := read(filepath.Join(dir, fileName), hostID)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+func (e Entry) place() place { return place{e.Kind, e.Key} }
+
+func (p place) String() string { return fmt.Sprintf("%s/%s", clip(string(p.kind)), clip(p.key)) }
+
+// check keeps what is no kind or key from becoming a file name.
+func (p place) check() error {
+	if !slices.Contains(kinds[:], p.kind) {
+		return fmt.Errorf("kind %q is not one of %v", clip(string(p.kind)), kinds)
 	}
-	return doc.TreeKnown, err
+	return checkKey(p.key)
 }
 
-func (s *Store) quarantine(why error) string {
-	path := filepath.Join(s.dir, fileName)
-	aside := path + ".rejected"
-	msg := fmt.Sprintf("%s is not used (%v); moved to %s", path, why, aside)
-	if err := os.Rename(path, aside); err != nil {
-		msg = fmt.Sprintf("%s is not used (%v) and could not be moved aside: %v", path, why, err)
+func checkKey(key string) error {
+	if len(key) > maxKey || !keyPattern.MatchString(key) {
+		return fmt.Errorf("key %q can not be a file name: it needs 1 to %d letters, digits, '_', '.' and '-', the first a letter or digit",
+			clip(key), maxKey)
 	}
-	return msg
+	return nil
 }
 
-// TreeKnown tells whether the image tree had a marker of this host once.
-func (s *Store) TreeKnown() bool { return s.doc.TreeKnown }
-
-// SetTreeKnown keeps that the image tree has a marker of this host.
-func (s *Store) SetTreeKnown() error {
-	doc := s.doc
-	doc.TreeKnown = true
-	b, err := json.Marshal(doc)
-	if err != nil {
+// check tells whether a change can be kept at all.
+func (c Change) check() error {
+	if err := c.place().check(); err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(s.dir, fileName), append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("save state: %w", err)
+	if !c.Gone && !json.Valid(c.Body) {
+		return errors.New("the body is not one JSON value")
 	}
-	s.doc = doc
 	return nil
+}
+
+// finish sorts, and joins what was lost.
+func (c *Content) finish(lost []place) {
+	slices.SortFunc(c.Entries, func(a, b Entry) int { return compare(a.place(), b.place()) })
+	slices.SortFunc(lost, compare)
+	for _, p := range lost {
+		if c.Lost == nil {
+			c.Lost = map[Kind][]string{}
+		}
+		c.Lost[p.kind] = append(c.Lost[p.kind], p.key)
+	}
+}
+
+func compare(a, b place) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.key, b.key))
+}
+
+// clip bounds a text that goes into a message.
+func clip(s string) string { return cut(s, 400) }
+
+func cut(s string, most int) string {
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
 }

@@ -36,6 +36,9 @@ const (
 	LibvirtConnected = "LibvirtConnected"
 	ImageTree        = "ImageTree"
 	SpecsRead        = "SpecsRead"
+	NothingHeld      = "NothingHeld" // no mass change waits for an operator
+	RollOut          = "RollOut"     // changed proxies come back
+	Acting           = "Acting"      // the agent does what it finds to do
 )
 
 // Condition is one fact with its reason. Since is when Status last changed.
@@ -62,6 +65,8 @@ const (
 	PhaseDegraded Phase = "Degraded" // was ready, or runs without all conditions
 	PhaseUpdating Phase = "Updating" // being recreated or restarted for its spec
 	PhaseRemoving Phase = "Removing"
+	PhasePaused   Phase = "Paused" // an operator told the agent to keep its hands off
+	PhaseOff      Phase = "Off"    // as its spec asks
 )
 
 // Address is one address of a proxy, with who said so and when.
@@ -84,7 +89,9 @@ type Proxy struct {
 	Addresses  []Address         `json:"addresses,omitempty"` // primary first
 	URL        string            `json:"url,omitempty"`       // proxy URL on the primary address
 	Labels     map[string]string `json:"labels,omitempty"`
-	Next       string            `json:"next,omitempty"` // the step under way or awaited, in words
+	Next       string            `json:"next,omitempty"`    // the step under way or awaited, in words
+	Leaving    bool              `json:"leaving,omitempty"` // it is being taken down: clients should go elsewhere
+	Starts     int               `json:"starts,omitempty"`  // of its domain by the agent, over its whole life
 	Conditions []Condition       `json:"conditions"`
 	Warnings   []string          `json:"warnings,omitempty"` // what in the spec will not work as it looks
 }
@@ -120,9 +127,29 @@ type Host struct {
 	Conditions []Condition `json:"conditions"`
 	Images     []Image     `json:"images,omitempty"`
 	Proxies    []Proxy     `json:"proxies"` // by name
-	Foreign    int         `json:"foreign_domains"`
-	Link       Link        `json:"link"`
-	Goroutines int         `json:"goroutines"`
+	Holds      []Hold      `json:"holds,omitempty"`
+	Problems   []string    `json:"problems,omitempty"` // of the agent's own state
+	Counts
+	Link       Link `json:"link"`
+	Goroutines int  `json:"goroutines"`
+}
+
+// Counts are how many VMs there are of each kind.
+type Counts struct {
+	Managed   int `json:"managed_domains"`
+	Orphaned  int `json:"orphaned_domains"`  // of managed ones: their source is not configured any more
+	Abandoned int `json:"abandoned_domains"` // left alone for good
+	Foreign   int `json:"foreign_domains"`   // of others
+}
+
+// Hold is a set of changes that waits for an operator. The digest stands for
+// exactly this set.
+type Hold struct {
+	Kind    string    `json:"kind"` // "deletion" or "change"
+	Digest  string    `json:"digest"`
+	Proxies []string  `json:"proxies"`
+	Since   time.Time `json:"since"`
+	Message string    `json:"message"` // what is held, and what to do
 }
 
 // Link is how the agent's link to libvirt is doing, in numbers.

@@ -94,10 +94,19 @@ func (c *Conn) SetAutostart(ctx context.Context, uuid string, on bool) error {
 const metadataPrefix = "egress"
 
 // SetMetadata replaces our element in the domain's configuration, or removes it
-// when xml is empty. Elements of other namespaces stay.
+// when xml is empty. Where there is no configuration, it is that of the running
+// domain. Elements of other namespaces stay.
 func (c *Conn) SetMetadata(ctx context.Context, uuid, xml string) error {
 	return c.change(ctx, opMetadata, uuid, func(_ *link, d *libvirt.Domain) error {
-		err := d.SetMetadata(libvirt.DOMAIN_METADATA_ELEMENT, xml, metadataPrefix, c.opt.Namespace, libvirt.DOMAIN_AFFECT_CONFIG)
+		set := func(impact libvirt.DomainModificationImpact) error {
+			return d.SetMetadata(libvirt.DOMAIN_METADATA_ELEMENT, xml, metadataPrefix, c.opt.Namespace, impact)
+		}
+		err := set(libvirt.DOMAIN_AFFECT_CONFIG)
+		if errors.Is(err, libvirt.ERR_OPERATION_INVALID) {
+			if persistent, readErr := d.IsPersistent(); readErr == nil && !persistent {
+				err = set(libvirt.DOMAIN_AFFECT_LIVE)
+			}
+		}
 		if xml == "" && errors.Is(err, libvirt.ERR_NO_DOMAIN_METADATA) {
 			return nil
 		}

@@ -119,14 +119,32 @@ func (f *fixture) await(kind observe.EventKind) observe.Event {
 }
 
 // AdminPause suspends a domain behind the link's back.
-func (f *fixture) AdminPause(uuid string) {
+func (f *fixture) AdminPause(uuid string) { f.admin(uuid, (*libvirt.Domain).Suspend) }
+
+// AdminSave saves a running domain behind the link's back, as virsh managedsave
+// does.
+func (f *fixture) AdminSave(uuid string) {
+	f.admin(uuid, func(d *libvirt.Domain) error { return d.ManagedSave(0) })
+}
+
+// admin does something to a domain, within patience.
+func (f *fixture) admin(uuid string, do func(*libvirt.Domain) error) {
 	f.t.Helper()
-	d, err := f.raw().LookupDomainByUUIDString(uuid)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if err := errors.Join(d.Suspend(), d.Free()); err != nil {
-		f.t.Fatal(err)
+	done := make(chan error, 1)
+	go func() {
+		d, err := f.raw().LookupDomainByUUIDString(uuid)
+		if err == nil {
+			err = errors.Join(do(d), d.Free())
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	case <-time.After(patience):
+		f.t.Fatal("libvirt does not answer an admin")
 	}
 }
 

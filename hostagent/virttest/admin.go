@@ -27,7 +27,7 @@ func (f *Fake) AdminDefine(xml string) (uuid string) {
 func (f *Fake) AdminStart(uuid string) {
 	f.admin(uuid, "started", func(d *domain) {
 		if d.live == nil {
-			d.live = d.config
+			d.boot()
 		}
 	})
 }
@@ -132,7 +132,7 @@ func (f *Fake) RebootHost() {
 	for _, d := range f.sorted() {
 		f.stop(d)
 		if d.autostart {
-			d.live = d.config
+			d.boot()
 		}
 	}
 	f.mu.Unlock()

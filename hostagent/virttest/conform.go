@@ -38,6 +38,8 @@ func Conform(t *testing.T, open func(t *testing.T) Handle) {
 		{"metadata while running", (*suite).metadataRunning},
 		{"metadata of a transient domain", (*suite).transient},
 		{"autostart", (*suite).autostart},
+		{"managed save", (*suite).managedSave},
+		{"undefine with saved state", (*suite).undefineSaved},
 		{"list agrees with look-ups", (*suite).listing},
 		{"events", (*suite).events},
 		{"addresses", (*suite).addresses},

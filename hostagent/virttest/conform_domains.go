@@ -71,10 +71,12 @@ func (s *suite) absence() {
 	_, lookup := s.hv.LookupDomain(s.ctx, d.uuid)
 	_, xml := s.hv.DomainXML(s.ctx, d.uuid, true)
 	_, claims := s.hv.Claims(s.ctx, d.uuid, observe.FromLease)
+	_, dropSaved := s.hv.DropSaved(s.ctx, d.uuid)
 	for call, err := range map[string]error{
 		"LookupDomain": lookup,
 		"DomainXML":    xml,
 		"Claims":       claims,
+		"DropSaved":    dropSaved,
 		"Start":        s.hv.Start(s.ctx, d.uuid),
 		"Shutdown":     s.hv.Shutdown(s.ctx, d.uuid),
 		"Destroy":      s.hv.Destroy(s.ctx, d.uuid),

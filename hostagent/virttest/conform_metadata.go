@@ -76,6 +76,14 @@ func (s *suite) transient() {
 	if err := s.hv.CreateTransient(s.ctx, s.xml(d)); err == nil {
 		s.Error("a running domain was created again")
 	}
+	want := observe.RawDomain{Power: observe.PowerRunning, Metadata: `<proxy host="h2"></proxy>`}
+	s.must(s.hv.SetMetadata(s.ctx, d.uuid, want.Metadata))
+	s.expect(d, want)
+	want.Metadata = ""
+	s.must(s.hv.SetMetadata(s.ctx, d.uuid, ""))
+	s.must(s.hv.SetMetadata(s.ctx, d.uuid, ""))
+	s.expect(d, want)
+	s.expectTheirs(d, true)
 	s.must(s.hv.Destroy(s.ctx, d.uuid))
 	s.expectAbsent(d)
 }

@@ -16,6 +16,7 @@ type domain struct {
 	uuid      string
 	config    *definition // what it starts with; nil: transient
 	live      *definition // what it runs on; nil: off
+	saved     *saved      // what a managed save left; only of one that is off
 	paused    bool
 	stalled   bool // by libvirt, for want of room
 	autostart bool
@@ -67,6 +68,9 @@ func (d *domain) print(b *strings.Builder, namespace string) {
 	}
 	if d.live != nil {
 		fmt.Fprintf(b, " live=%s", d.live.digest())
+	}
+	if d.saved != nil {
+		fmt.Fprintf(b, " saved=%s", d.saved.def.digest())
 	}
 	if d.autostart {
 		b.WriteString(" autostart")

@@ -28,6 +28,7 @@ type Fake struct {
 	calls     map[string]int
 	changes   []string
 	faults    map[string]*faults
+	gate      func(method string) error // nil: open
 	short     shortList
 	stuck     int
 	degraded  string

@@ -130,6 +130,50 @@ func TestFakeHostReboot(t *testing.T) {
 	}
 }
 
+// What was saved goes on as it was, over a reboot of the host, whatever was
+// defined meanwhile; once dropped, the domain boots what is defined.
+func TestFakeSavedState(t *testing.T) {
+	t.Parallel()
+	f, ctx := one(t), t.Context()
+	live := func() string {
+		text, _ := f.AdminXML(testUUID)
+		return text
+	}
+	f.AdminSave(testUUID) // off: libvirt refuses
+	if dropped, err := f.DropSaved(ctx, testUUID); dropped || err != nil {
+		t.Errorf("saved while off: %t, %v", dropped, err)
+	}
+	f.AdminSetAutostart(testUUID, true)
+	f.AdminStart(testUUID)
+	f.AdminPause(testUUID)
+	before := live()
+	f.AdminSave(testUUID)
+	f.AdminDefine(strings.Replace(testXML("a", testUUID), "1024", "2048", 1))
+	if got := f.String(); !strings.Contains(got, " off ") || !strings.Contains(got, " saved=") {
+		t.Errorf("saved: %s", got)
+	}
+	f.RebootHost()
+	if d, _ := f.Domain(testUUID); d.Power != observe.PowerPaused || live() != before {
+		t.Errorf("restored: %s on\n%s", d.Power, live())
+	}
+	f.AdminSave(testUUID)
+	if dropped, err := f.DropSaved(ctx, testUUID); !dropped || err != nil {
+		t.Errorf("dropped: %t, %v", dropped, err)
+	}
+	if err := f.Start(ctx, testUUID); err != nil {
+		t.Error(err)
+	}
+	if d, _ := f.Domain(testUUID); d.Power != observe.PowerRunning || !strings.Contains(live(), "2048") {
+		t.Errorf("booted: %s on\n%s", d.Power, live())
+	}
+	check(t, "changes", []string{"DropSaved " + testUUID, "Start " + testUUID}, f.Changes())
+	f.AdminUndefine(testUUID)
+	f.AdminSave(testUUID) // transient: libvirt refuses
+	if d, _ := f.Domain(testUUID); d.Power != observe.PowerRunning {
+		t.Errorf("a transient domain was saved: %+v", d)
+	}
+}
+
 func TestFakeGuest(t *testing.T) {
 	t.Parallel()
 	f, ctx := one(t), t.Context()

@@ -94,6 +94,32 @@ func (f *Fake) ShortList(times int, uuids ...string) {
 	f.short = shortList{times, slices.Clone(uuids)}
 }
 
+// changing are the methods that change something.
+var changing = [...]string{
+	"Define", "CreateTransient", "Start", "Resume", "Shutdown", "Destroy", "Undefine",
+	"SetAutostart", "SetMetadata", "DropSaved",
+}
+
+// Gate has pass called before each changing call that no fault keeps from its
+// effect. An error of pass is the call's, and nothing changes: an agent that
+// died right before. nil opens the gate. pass may use the Fake.
+func (f *Fake) Gate(pass func(method string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gate = pass
+}
+
+// passes asks the gate. The caller holds the lock, which is not held meanwhile.
+func (f *Fake) passes(method string) error {
+	gate := f.gate
+	if gate == nil || !slices.Contains(changing[:], method) {
+		return nil
+	}
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	return gate(method)
+}
+
 // call runs effect, holding the lock, unless a fault or ctx keeps it from that.
 func (f *Fake) call(ctx context.Context, method string, w what, effect func() error) error {
 	if err := f.begin(ctx, method, w); err != nil {
@@ -107,6 +133,9 @@ func (f *Fake) call(ctx context.Context, method string, w what, effect func() er
 	}
 	if !f.connected {
 		return w.fail(observe.Disconnected, "no connection to the hypervisor")
+	}
+	if err := f.passes(method); err != nil {
+		return err
 	}
 	if err := effect(); err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 )
 
@@ -43,6 +45,53 @@ func TestFakeFaults(t *testing.T) {
 	}
 	check(t, "calls", map[string]int{"Start": 3, "ListDomains": 11}, f.Calls())
 	check(t, "changes", []string{"Start " + testUUID}, f.Changes())
+}
+
+// A closed gate keeps every changing call from its effect, and no other.
+func TestFakeGate(t *testing.T) {
+	t.Parallel()
+	f, ctx := one(t), t.Context()
+	shut := errors.New("shut")
+	var asked []string
+	f.Gate(func(method string) error {
+		asked = append(asked, method)
+		f.Domain(testUUID) // it may look
+		return shut
+	})
+	before := f.String()
+	_, drop := f.DropSaved(ctx, testUUID)
+	for method, err := range map[string]error{
+		"Define":          f.Define(ctx, testXML("b", "0a000000-0000-4000-8000-000000000002"), false),
+		"CreateTransient": f.CreateTransient(ctx, testXML("c", "0a000000-0000-4000-8000-000000000003")),
+		"Start":           f.Start(ctx, testUUID),
+		"Resume":          f.Resume(ctx, testUUID),
+		"Shutdown":        f.Shutdown(ctx, testUUID),
+		"Destroy":         f.Destroy(ctx, testUUID),
+		"Undefine":        f.Undefine(ctx, testUUID),
+		"SetAutostart":    f.SetAutostart(ctx, testUUID, true),
+		"SetMetadata":     f.SetMetadata(ctx, testUUID, ""),
+		"DropSaved":       drop,
+	} {
+		if !errors.Is(err, shut) {
+			t.Errorf("%s gave %v", method, err)
+		}
+	}
+	check(t, "domains", before, f.String())
+	check(t, "changes", []string(nil), f.Changes(), cmpopts.EquateEmpty())
+	f.Fail("Start", 1, errors.New("boom"))
+	if err := f.Start(ctx, testUUID); errors.Is(err, shut) || err == nil {
+		t.Errorf("a call that has no effect came to the gate: %v", err)
+	}
+	if _, err := f.LookupDomain(ctx, testUUID); err != nil {
+		t.Errorf("a read came to the gate: %v", err)
+	}
+	if len(asked) != len(changing) {
+		t.Errorf("asked for %v", asked)
+	}
+	f.Gate(nil)
+	if err := f.Start(ctx, testUUID); err != nil {
+		t.Errorf("through the open gate: %v", err)
+	}
 }
 
 func TestFakeHangs(t *testing.T) {

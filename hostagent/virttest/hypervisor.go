@@ -32,6 +32,7 @@ type Hypervisor interface {
 	Undefine(ctx context.Context, uuid string) error
 	SetAutostart(ctx context.Context, uuid string, on bool) error
 	SetMetadata(ctx context.Context, uuid, xml string) error
+	DropSaved(ctx context.Context, uuid string) (bool, error)
 }
 
 // Handle is what the suite does to a hypervisor from outside: what an admin
@@ -40,6 +41,7 @@ type Hypervisor interface {
 type Handle interface {
 	Hypervisor
 	AdminPause(uuid string)
+	AdminSave(uuid string)
 	LoseLink(detail string)
 	RestoreLink()
 }

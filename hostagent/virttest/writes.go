@@ -68,7 +68,8 @@ func nameIn(xml string) string {
 	return def.name
 }
 
-// Start starts a domain; one that is active already is left as it is.
+// Start starts a domain, from its saved state if it has one; one that is active
+// already is left as it is.
 func (f *Fake) Start(ctx context.Context, uuid string) error {
 	return f.onDomain(ctx, "Start", what{"start domain", uuid}, func(d *domain) error {
 		if d.live != nil {
@@ -79,7 +80,7 @@ func (f *Fake) Start(ctx context.Context, uuid string) error {
 				return what{"start domain", uuid}.fail(observe.Transient, "network '%s' is not active", n.source)
 			}
 		}
-		d.live = d.config
+		d.boot()
 		f.record("Start", d, "started")
 		return nil
 	})
@@ -173,26 +174,23 @@ func (f *Fake) SetAutostart(ctx context.Context, uuid string, on bool) error {
 }
 
 // SetMetadata replaces our element in the domain's configuration, or removes it
-// when xml is empty.
+// when xml is empty. Of a transient domain it is the running one's.
 func (f *Fake) SetMetadata(ctx context.Context, uuid, xml string) error {
 	w := what{"set metadata of domain", uuid}
 	return f.onDomain(ctx, "SetMetadata", w, func(d *domain) error {
-		return f.setMetadata("SetMetadata", w, d, f.namespace, xml)
-	})
-}
-
-func (f *Fake) setMetadata(method string, w what, d *domain, namespace, xml string) error {
-	if d.config == nil {
-		return w.fail(observe.Transient, "a transient domain has no configuration")
-	}
-	var e element
-	if xml != "" {
-		var err error
-		if e, err = parseElement(xml, namespace); err != nil {
-			return w.fail(observe.Permanent, "the metadata's XML: %w", err)
+		var e element
+		if xml != "" {
+			var err error
+			if e, err = parseElement(xml, f.namespace); err != nil {
+				return w.fail(observe.Permanent, "the metadata's XML: %w", err)
+			}
 		}
-	}
-	d.config = d.config.withMetadata(namespace, e)
-	f.record(method, d, "metadata changed")
-	return nil
+		def := &d.config
+		if *def == nil {
+			def = &d.live
+		}
+		*def = (*def).withMetadata(f.namespace, e)
+		f.record("SetMetadata", d, "metadata changed")
+		return nil
+	})
 }

@@ -1,0 +1,65 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+)
+
+// start starts the domain, after it has made sure that the files it opens are
+// there. A domain that somebody else started meanwhile keeps its console log.
+func (e *Executor) start(ctx context.Context, a plan.Action) error {
+	d, _, err := e.lookupOurs(ctx, a.Name, a.UUID)
+	if err != nil || d.Power != observe.PowerOff {
+		return err
+	}
+	rec, err := e.record(a)
+	if err != nil {
+		return err
+	}
+	if err := e.ensureSeed(a, rec); err != nil {
+		return err
+	}
+	if err := e.Tree.PrepareConsole(a.Name); err != nil {
+		return err
+	}
+	err = e.Hypervisor.Start(ctx, a.UUID)
+	return e.whyNotStarted(ctx, a, err)
+}
+
+// whyWait bounds the search for the reason of a failed start.
+const whyWait = 5 * time.Second
+
+// whyNotStarted finds what libvirt only says in words: that a network of the
+// domain is not active. A libvirt that does not answer is not asked more.
+func (e *Executor) whyNotStarted(ctx context.Context, a plan.Action, err error) error {
+	if err == nil || observe.ClassOf(err) != observe.Transient || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, whyWait)
+	defer cancel()
+	for _, n := range a.Spec.Networks {
+		if n.Network == "" {
+			continue
+		}
+		if active, netErr := e.Hypervisor.NetworkActive(ctx, n.Network); netErr == nil && !active {
+			return &observe.Error{Op: "start domain of", Object: a.Name, Class: observe.Transient,
+				Err: fmt.Errorf("network %s is not active; start it: virsh net-start %s (%w)", n.Network, n.Network, err)}
+		}
+	}
+	return err
+}
+
+// resume lets the domain go on if it is still libvirt that paused it: what an
+// admin paused stays so.
+func (e *Executor) resume(ctx context.Context, a plan.Action) error {
+	d, _, err := e.lookupOurs(ctx, a.Name, a.UUID)
+	if err != nil || !d.Stalled {
+		return err
+	}
+	return e.Hypervisor.Resume(ctx, a.UUID)
+}

@@ -1,0 +1,120 @@
+package hostagent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/state"
+)
+
+// Kept is what an earlier run of the agent left in the state directory.
+type Kept struct {
+	Memory plan.Memory
+	// Specs are the last good specs, by origin and name: what stands while a
+	// source can not be read.
+	Specs map[string]map[string]source.Entry
+
+	sums map[string][32]byte     // of the entries that Specs were read from, by name
+	lost map[state.Kind][]string // keys of entries that are not on disk as they are here
+}
+
+// Restore reads what the state directory holds. An entry that can not be used
+// is handed to reject, and what it said is taken to be what forbids most: a
+// tree that was known, a VM that was abandoned.
+func Restore(content state.Content, now time.Time, reject func(state.Entry, error)) Kept {
+	k := Kept{
+		Memory: plan.Memory{Proxies: map[string]plan.Proxy{}, Tombstones: map[string]plan.Tombstone{}},
+		Specs:  map[string]map[string]source.Entry{}, sums: map[string][32]byte{},
+	}
+	lost := map[state.Kind][]string{}
+	k.lost = lost
+	for kind, keys := range content.Lost {
+		lost[kind] = append(lost[kind], keys...)
+	}
+	for _, e := range content.Entries {
+		if err := k.read(e, now); err != nil {
+			reject(e, err)
+			lost[e.Kind] = append(lost[e.Kind], e.Key)
+		}
+	}
+	if len(lost[state.Host]) > 0 {
+		k.Memory.TreeKnown = true
+	}
+	for _, uuid := range lost[state.Tombstone] {
+		k.Memory.Tombstones[uuid] = plan.Tombstone{UUID: uuid, At: now, Why: "its entry in the state directory can not be read", Left: true}
+	}
+	k.Memory = k.Memory.Restored(now)
+	return k
+}
+
+func (k *Kept) read(e state.Entry, now time.Time) error {
+	switch e.Kind {
+	case state.Host:
+		return strict(e.Body, &k.Memory.KeptHost)
+	case state.Tombstone:
+		var t plan.Tombstone
+		if err := strict(e.Body, &t); err != nil {
+			return err
+		}
+		if t.UUID != e.Key || t.Name != "" && spec.CheckName(spec.KindProxy, t.Name) != nil || t.Generation < 0 {
+			return errors.New("it contradicts its own name, or names no proxy")
+		}
+		t.Saved = true
+		k.Memory.Tombstones[t.UUID] = t
+	case state.Proxy:
+		p := k.Memory.Proxies[e.Key]
+		if err := strict(e.Body, &p.Kept); err != nil {
+			return err
+		}
+		k.Memory.Proxies[e.Key] = p
+	case state.Spec:
+		return k.readSpec(e)
+	}
+	return nil
+}
+
+func (k *Kept) readSpec(e state.Entry) error {
+	var s storedSpec
+	if err := strict(e.Body, &s); err != nil {
+		return err
+	}
+	sp, err := spec.DecodeStored(s.Spec)
+	if err != nil {
+		return err
+	}
+	if sp.Name != e.Key {
+		return fmt.Errorf("it is the spec of %s", sp.Name)
+	}
+	if k.Specs[s.Origin] == nil {
+		k.Specs[s.Origin] = map[string]source.Entry{}
+	}
+	k.Specs[s.Origin][sp.Name] = source.Entry{Name: sp.Name, File: s.File, Spec: &sp, Hash: sp.Hash(), Warnings: sp.Warnings()}
+	k.sums[sp.Name] = s.sum()
+	p := k.Memory.Proxies[sp.Name]
+	p.Last = &sp
+	if p.Origin == "" {
+		p.Origin = s.Origin
+	}
+	k.Memory.Proxies[sp.Name] = p
+	return nil
+}
+
+// strict decodes one JSON value without keys that are not known.
+func strict(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows its value")
+	}
+	return nil
+}
