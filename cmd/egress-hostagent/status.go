@@ -153,6 +153,20 @@ func healthy(host status.Host) error {
 	return nil
 }
 
+// counts says how many domains there are of each kind that there are any of.
+func counts(c status.Counts) string {
+	line := fmt.Sprintf("%d managed", c.Managed)
+	for _, k := range []struct {
+		n    int
+		kind string
+	}{{c.Orphaned, "of them orphaned"}, {c.Abandoned, "abandoned"}, {c.Foreign, "of others"}} {
+		if k.n > 0 {
+			line += fmt.Sprintf(", %d %s", k.n, k.kind)
+		}
+	}
+	return line
+}
+
 // well tells whether a proxy is as its spec asks.
 func well(p status.Proxy) bool { return p.IsReady() || p.Phase == status.PhaseOff }
 
@@ -172,7 +186,7 @@ func printHost(out io.Writer, host status.Host) {
 			wrap(out, "! ", p)
 		}
 	}
-	fmt.Fprintf(out, "domains: %d managed, %d orphaned, %d abandoned, %d of others\n", host.Managed, host.Orphaned, host.Abandoned, host.Foreign)
+	fmt.Fprintln(out, "domains: "+counts(host.Counts))
 	for _, i := range host.Images {
 		if i.State == "fetching" || i.State == "failed" {
 			wrap(out, "", fmt.Sprintf("image %s: %s: %s", i.Key, i.State, i.Detail))

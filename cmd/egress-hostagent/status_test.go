@@ -24,6 +24,7 @@ func sampleHost() status.Host {
 			"no connection to libvirt at qemu:///system: start libvirtd and see that this user is in group libvirt")},
 		Sources: []status.Source{{Origin: "dir", Location: "/etc/egress-hostagent/proxies.d", Proxies: 2, LastRead: shown,
 			Problems: []string{"/etc/egress-hostagent/proxies.d/b.toml:3:1: memory-mib: unknown key; did you mean \"memory\"?"}}},
+		Counts: status.Counts{Managed: 3, Orphaned: 1, Foreign: 7},
 		Images: []status.Image{{Key: "debian-12", State: "fetching", Detail: "12 of 340 MiB"}},
 		Proxies: []status.Proxy{
 			{
@@ -55,6 +56,7 @@ func TestStatusFitsEightyColumns(t *testing.T) {
 		"source dir /etc/egress-hostagent/proxies.d: 2 proxies, read 0s ago",
 		"! /etc/egress-hostagent/proxies.d/b.toml:3:1: memory-mib: unknown key; did you",
 		"    mean \"memory\"?",
+		"domains: 3 managed, 1 of them orphaned, 7 of others",
 		"image debian-12: fetching: 12 of 340 MiB",
 		"",
 		"NAME                      PHASE     ADDRESS               FOR  WHY NOT READY",
