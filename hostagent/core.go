@@ -64,6 +64,7 @@ type Core struct {
 	watchWake  time.Time // when the next address read or probe is due
 	keeper     keeper
 	answers    []answer // orders that wait for their memory to be on disk
+	dry        bool     // nothing is done, and nothing written
 }
 
 // look is the single look-up of one UUID.
@@ -82,7 +83,7 @@ func NewCore(set Settings, kept Kept) *Core {
 	c := &Core{
 		set:     set,
 		desired: map[string]source.Snapshot{},
-		memory:  kept.Memory,
+		memory:  living(kept.Memory),
 		keeper:  newKeeper(kept),
 		claims:  claimCache{},
 		uuids:   map[string]string{},
@@ -275,10 +276,14 @@ func (c *Core) plan(now time.Time) []Effect {
 
 // input is what planning goes by now.
 func (c *Core) input(now time.Time) plan.Input {
-	return plan.Input{
+	in := plan.Input{
 		Desired: c.merged, Observed: c.obs, Memory: c.memory, Generations: c.generations,
 		Policy: c.set.Policy, Images: c.set.Images, UUID: c.uuid, Now: now,
 	}
+	if !c.dry {
+		in.Stored = c.keeper.proxies
+	}
+	return in
 }
 
 // rescan asks for one more read of the sources, once per read.

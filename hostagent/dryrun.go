@@ -15,6 +15,7 @@ import (
 // says why libvirt could not be looked at.
 func DryRun(ctx context.Context, p Parts, snaps []source.Snapshot) ([]plan.Action, status.Host, error) {
 	a := New(p)
+	a.core.dry = true
 	link := Hint{observe.Event{Kind: observe.Connected}}
 	events := []Event{link}
 	for _, s := range snaps {

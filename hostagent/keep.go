@@ -28,11 +28,20 @@ type keeper struct {
 	proxies map[string]plan.Kept
 	specs   map[string]keptSpec
 	tombs   map[string]plan.Tombstone
+	// doubtful are entries of a save that failed: it may have written them.
+	doubtful map[place]bool
 
+	tried    []place   // by the save under way
 	commit   func()    // of the save under way; nil: there is none
 	asked    uint64    // saves asked for so far
 	next     time.Time // of the next save, after one that failed
 	failures int
+}
+
+// place is where an entry is kept.
+type place struct {
+	kind state.Kind
+	key  string
 }
 
 // keptSpec tells a spec from one that is on disk: at once by its address, and
@@ -45,7 +54,7 @@ type keptSpec struct {
 func newKeeper(k Kept) keeper {
 	out := keeper{
 		host: k.Memory.KeptHost, proxies: map[string]plan.Kept{}, specs: map[string]keptSpec{},
-		tombs: maps.Clone(k.Memory.Tombstones),
+		tombs: maps.Clone(k.Memory.Tombstones), doubtful: map[place]bool{},
 	}
 	for name, p := range k.Memory.Proxies {
 		out.proxies[name] = p.Kept
@@ -112,14 +121,14 @@ func (k *keeper) diff(m plan.Memory, file func(name string) string) delta {
 			d.put(state.Tombstone, uuid, t, func() { k.tombs[uuid] = t })
 		}
 	}
-	if !m.KeptHost.Equal(k.host) {
+	if !m.KeptHost.Equal(k.host) || k.doubtful[place{state.Host, hostKey}] {
 		d.put(state.Host, hostKey, m.KeptHost, func() { k.host = m.KeptHost })
 	}
 	for name, p := range m.Proxies {
-		if k.proxies[name] != p.Kept {
+		if k.proxies[name] != p.Kept || k.doubtful[place{state.Proxy, name}] {
 			d.put(state.Proxy, name, p.Kept, func() { k.proxies[name] = p.Kept })
 		}
-		if p.Last != nil && k.specs[name].spec != p.Last {
+		if p.Last != nil && (k.specs[name].spec != p.Last || k.doubtful[place{state.Spec, name}]) {
 			k.diffSpec(&d, name, p, file)
 		}
 	}
@@ -131,6 +140,14 @@ func (k *keeper) diff(m plan.Memory, file func(name string) string) delta {
 	for name := range k.specs {
 		if _, there := m.Proxies[name]; !there {
 			d.remove(state.Spec, name, func() { delete(k.specs, name) })
+		}
+	}
+	for p := range k.doubtful { // new with the save that failed, and forgotten since
+		_, there := m.Proxies[p.key]
+		_, proxy := k.proxies[p.key]
+		_, sp := k.specs[p.key]
+		if !there && (p.kind == state.Proxy && !proxy || p.kind == state.Spec && !sp) {
+			d.remove(p.kind, p.key, func() {})
 		}
 	}
 	return d
@@ -146,7 +163,7 @@ func (k *keeper) diffSpec(d *delta, name string, p plan.Proxy, file func(string)
 	}
 	entry := storedSpec{Origin: p.Origin, File: file(name), Spec: text}
 	now := keptSpec{p.Last, entry.sum()}
-	if k.specs[name].sum == now.sum {
+	if k.specs[name].sum == now.sum && !k.doubtful[place{state.Spec, name}] {
 		k.specs[name] = now
 		return
 	}
@@ -165,9 +182,14 @@ func (c *Core) save(now time.Time) []Effect {
 	}
 	d := k.diff(c.memory, func(name string) string { return c.merged.Proxies[name].File })
 	if len(d.changes) == 0 {
-		return c.answer(nil)
+		k.next, k.failures = time.Time{}, 0
+		return c.answerAll()
 	}
 	k.asked++
+	k.tried = nil
+	for _, ch := range d.changes {
+		k.tried = append(k.tried, place{ch.Kind, ch.Key})
+	}
 	k.commit = func() {
 		for _, f := range d.commits {
 			f()
@@ -196,11 +218,17 @@ func (c *Core) stateSaved(now time.Time, ev StateSaved) []Effect {
 	if ev.Err != nil {
 		k.next = now.Add(min(saveRetryMin<<min(k.failures, 10), saveRetryMax))
 		k.failures++
+		for _, p := range k.tried {
+			k.doubtful[p] = true
+		}
 		return c.answer(fmt.Errorf("it counts until the agent ends, but could not be written down: %w", ev.Err))
 	}
 	k.next, k.failures = time.Time{}, 0
 	if commit != nil {
 		commit()
+	}
+	for _, p := range k.tried {
+		delete(k.doubtful, p)
 	}
 	c.memory.Tombstones = maps.Clone(c.memory.Tombstones)
 	for uuid, t := range c.memory.Tombstones {
@@ -235,12 +263,12 @@ func (c *Core) obey(now time.Time, ev Ordered) []Effect {
 	return nil
 }
 
-// answer speaks to those whose order is on disk, or could not be written.
+// answer speaks to those whose order is in the save that has ended.
 func (c *Core) answer(err error) []Effect {
 	var out []Effect
 	var later []answer
 	for _, a := range c.answers {
-		if a.save == 0 && (err != nil || c.keeper.commit != nil) { // it is in no save yet
+		if a.save == 0 { // it is in no save yet
 			later = append(later, a)
 			continue
 		}
@@ -248,5 +276,15 @@ func (c *Core) answer(err error) []Effect {
 		out = append(out, a.Answered)
 	}
 	c.answers = later
+	return out
+}
+
+// answerAll speaks to all who wait: everything is on disk.
+func (c *Core) answerAll() []Effect {
+	var out []Effect
+	for _, a := range c.answers {
+		out = append(out, a.Answered)
+	}
+	c.answers = nil
 	return out
 }

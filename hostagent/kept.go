@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
@@ -52,6 +53,20 @@ func Restore(content state.Content, now time.Time, reject func(state.Entry, erro
 	}
 	k.Memory = k.Memory.Restored(now)
 	return k
+}
+
+// living is the memory without the proxies that were to be forgotten together
+// with the writing of a tombstone: a crash may have come between. Nothing is
+// done about a tombstone before all of that is on disk, so that only one about
+// which nothing was done yet can have been cut off there.
+func living(m plan.Memory) plan.Memory {
+	m.Proxies = maps.Clone(m.Proxies)
+	for _, t := range m.Tombstones {
+		if !t.Left {
+			delete(m.Proxies, t.Name)
+		}
+	}
+	return m
 }
 
 func (k *Kept) read(e state.Entry, now time.Time) error {

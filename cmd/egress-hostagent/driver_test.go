@@ -38,6 +38,8 @@ type hall struct {
 
 	agent *hostagent.Agent
 	stop  func()
+	who   *identity // of the next start; nil: testIdentity
+	ended error     // of the latest Run
 }
 
 // stays hands out a link that outlives the agent: the test driver's state ends
@@ -110,18 +112,22 @@ var testIdentity = identity{ID: "host-1", Own: "host-1", Name: "h", Configured: 
 // start runs an agent in this process, on the parts that "run" uses.
 func (h *hall) start() {
 	h.t.Helper()
-	st, content, err := state.Open(h.cfg.State, "host-1")
+	who := testIdentity
+	if h.who != nil {
+		who = *h.who
+	}
+	st, content, err := state.Open(h.cfg.State, who.Own)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	kept := hostagent.Restore(content, time.Now(), func(e state.Entry, why error) { h.t.Errorf("state entry %s: %v", e.Key, why) })
-	w := wire(h.cfg, testIdentity, kept, slog.New(slog.DiscardHandler))
+	w := wire(h.cfg, who, kept, slog.New(slog.DiscardHandler))
 	w.parts.Hypervisor, w.parts.Executor.Hypervisor = stays{h.conn}, h.conn
 	w.parts.State, w.parts.Alive = st, func(status.Host) {}
 	h.agent = hostagent.New(w.parts)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = h.agent.Run(ctx) }()
+	go func() { defer close(ended); h.ended = h.agent.Run(ctx) }()
 	h.stop = func() { cancel(); <-ended; st.Close() }
 	h.t.Cleanup(h.stop)
 }

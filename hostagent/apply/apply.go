@@ -153,11 +153,10 @@ func (e *Executor) discard(ctx context.Context, a plan.Action) error {
 	if overlay := e.Tree.Paths(a.Name, a.Instance).Overlay; strings.Contains(xml, overlay) {
 		return fmt.Errorf("discard incarnation %s of %s: its domain uses %s", a.Instance, a.Name, overlay)
 	}
-	if err := e.Tree.RemoveIncarnation(a.Name, a.Instance); err != nil {
-		return err
+	if a.Last { // before the record goes, which alone still tells of the proxy
+		if err := e.Tree.RemoveConsole(a.Name); err != nil {
+			return err
+		}
 	}
-	if !a.Last {
-		return nil
-	}
-	return e.Tree.RemoveConsole(a.Name)
+	return e.Tree.RemoveIncarnation(a.Name, a.Instance)
 }

@@ -71,14 +71,6 @@ func (e *Executor) adopt(ctx context.Context, a plan.Action) error {
 		}
 		return &observe.Error{Op: "adopt", Object: d.Name, Class: observe.Clash, Err: errNotOurs}
 	}
-	rec, err := e.record(a)
-	if err != nil {
-		return err
-	}
-	o, err := e.rebuilt(rec)
-	if err != nil {
-		return fmt.Errorf("adopt %s: %w", d.Name, err)
-	}
 	text, err := e.Hypervisor.DomainXML(ctx, a.UUID, true)
 	if err != nil {
 		return err
@@ -87,15 +79,31 @@ func (e *Executor) adopt(ctx context.Context, a plan.Action) error {
 	if err != nil {
 		return fmt.Errorf("adopt %s: %w", d.Name, err)
 	}
-	if overlay := e.Tree.Paths(a.Name, a.Instance).Overlay; !doc.uses(overlay) {
+	rec, ok := e.standsOn(a, doc)
+	if !ok {
 		return &observe.Error{Op: "adopt", Object: d.Name, Class: observe.Clash,
-			Err: fmt.Errorf("none of its disks is %s, so it is not the VM that the record speaks of; it is left alone", overlay)}
+			Err: fmt.Errorf("none of its disks is an overlay of %s that has a record, so it is not the VM that a record speaks of; it is left alone", a.Name)}
+	}
+	o, err := e.rebuilt(rec)
+	if err != nil {
+		return fmt.Errorf("adopt %s: %w", d.Name, err)
 	}
 	xml, err := domxml.EncodeOwnership(o)
 	if err != nil {
 		return err
 	}
 	return e.Hypervisor.SetMetadata(ctx, a.UUID, xml)
+}
+
+// standsOn gives the record of the incarnation whose overlay is a disk of the
+// document: not always the latest, a new one may have been prepared since.
+func (e *Executor) standsOn(a plan.Action, doc document) (observe.Record, bool) {
+	for _, inc := range e.Tree.ScanName(a.Name) {
+		if rec := inc.Record; rec != nil && belongs(*rec, a) == nil && doc.uses(e.Tree.Paths(a.Name, inc.Instance).Overlay) {
+			return *rec, true
+		}
+	}
+	return observe.Record{}, false
 }
 
 // rebuilt is the claim that a record proves.

@@ -198,7 +198,11 @@ func TestI04_AdoptRefuses(t *testing.T) {
 			r.UUID = domxml.DomainUUID(hostID, "q")
 		}),
 		"record of another generation": record(func(r *observe.Record) { r.Generation = 1 }),
-		"no record":                    func(_ *bench, a *plan.Action) { a.Instance = "i-ffffffffffffffff" },
+		"no record": func(b *bench, _ *plan.Action) {
+			if err := os.Remove(b.tree.Paths("p", inst).Record); err != nil {
+				b.t.Fatal(err)
+			}
+		},
 		"on another disk": func(b *bench, a *plan.Action) {
 			xml, _ := b.hv.DomainXML(b.t.Context(), a.UUID, true)
 			overlay := b.tree.Paths("p", inst).Overlay

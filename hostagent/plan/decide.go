@@ -185,7 +185,7 @@ func (p *planner) absent(s *subject) bool {
 		p.define(s, inc, "no domain is defined for this incarnation")
 		return true
 	}
-	if p.newest(s) != nil && p.waitsWithChange(s) {
+	if inc := p.newest(s); inc != nil && s.mem.Recreate != inc.Instance && p.waitsWithChange(s) {
 		return true
 	}
 	p.prepare(s, status.PhaseCreating, "the spec is new")
@@ -279,6 +279,8 @@ func (p *planner) meanwhile(s *subject) {
 		p.poweredOff(s)
 	case s.dom.Stalled:
 		p.resume(s)
+	case s.running() && s.spec() != nil && s.dom.Persistent && !s.dom.Autostart:
+		p.step(s, Action{Kind: Autostart, On: true, Reason: "the domain should start with the host"})
 	}
 	if s.verdict.next != "" {
 		v.next += "; meanwhile " + s.verdict.next

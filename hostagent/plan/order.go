@@ -49,11 +49,12 @@ func (p *Proxy) obey(in Input, st status.Proxy, verb order.Verb) (string, error)
 	synced, _ := st.Condition(status.Synced)
 	switch verb {
 	case order.Recreate:
-		if st.Instance == "" || !listed {
+		instance := guestOf(in, st)
+		if instance == "" || !listed {
 			return "", fmt.Errorf("proxy %s has no guest that could be made anew: %s", st.Name, orNone(st.Next))
 		}
-		p.Recreate = st.Instance
-		return fmt.Sprintf("proxy %s is made anew, in its turn; its guest %s and what is on its disk go when the new one is defined", st.Name, st.Instance), nil
+		p.Recreate = instance
+		return fmt.Sprintf("proxy %s is made anew, in its turn; its guest %s and what is on its disk go when the new one is defined", st.Name, instance), nil
 	case order.Delete:
 		if listed {
 			return "", fmt.Errorf("proxy %s is listed by its %s source and would come back at once: remove %s instead", st.Name, st.Origin, orElse(st.File, "it from there"))
@@ -78,9 +79,27 @@ func (p *Proxy) obey(in Input, st status.Proxy, verb order.Verb) (string, error)
 	}
 }
 
+// guestOf is the incarnation that a proxy's domain is defined on, or would be
+// if it was not lost.
+func guestOf(in Input, st status.Proxy) string {
+	if st.Instance != "" {
+		return st.Instance
+	}
+	last := ""
+	for _, i := range in.Observed.Tree.Incarnations[st.Name] {
+		if r := i.Record; r != nil && r.Host == in.Policy.HostID && r.UUID == st.UUID && !r.Abandoned && i.Overlay {
+			last = i.Instance
+		}
+	}
+	return last
+}
+
 // resume ends all that keeps the agent from its next try.
 func (p *Proxy) resume() {
-	p.Paused, p.Down, p.Retry, p.Running = false, Down{}, Retry{}, Retry{}
+	p.Paused, p.Retry, p.Running = false, Retry{}, Retry{}
+	if p.Down.Failed != "" {
+		p.Down = Down{}
+	}
 	p.Starts.Short, p.Resumes = 0, Starts{}
 }
 

@@ -25,7 +25,11 @@ func (p *planner) unwanted(s *subject) bool {
 	case p.held(s, HoldDeletion):
 		return true
 	}
-	p.noteRemovalIf(s)
+	if p.noteRemovalIf(s); p.Stored != nil && !p.Stored[s.name].Leaving {
+		s.verdict = verdict{phase: status.PhaseRemoving, synced: status.False, reason: string(status.PhaseRemoving),
+			message: "it is removed once that is written to the state directory"}
+		return true
+	}
 	const reason = "its spec is gone"
 	s.verdict = verdict{phase: status.PhaseRemoving, synced: status.False, reason: string(status.PhaseRemoving)}
 	switch {
@@ -66,18 +70,19 @@ func (p *planner) discardAll(s *subject, reason string) {
 }
 
 // origin is the source the proxy came from: as it is remembered, or by its
-// claim or record.
+// record, which is brought up to date when another source lists it, or by its
+// claim.
 func (p *planner) origin(s *subject) string {
 	if s.mem.Origin != "" {
 		return s.mem.Origin
 	}
+	for i := len(s.incs) - 1; i >= 0; i-- {
+		if p.oursIncarnation(s.incs[i]) {
+			return s.incs[i].Record.Origin
+		}
+	}
 	if s.dom != nil && s.dom.Owner != nil {
 		return s.dom.Owner.Origin
-	}
-	for _, inc := range s.incs {
-		if p.oursIncarnation(inc) {
-			return inc.Record.Origin
-		}
 	}
 	return ""
 }

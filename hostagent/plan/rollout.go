@@ -39,8 +39,11 @@ func (p *planner) countDown(subjects []*subject) {
 // within the budget of the whole host. One that is down already is repaired
 // without asking.
 func (p *planner) mayTakeDown(s *subject) bool {
-	if !s.running() || !s.mem.Down.Since.IsZero() {
+	if !s.running() {
 		return true
+	}
+	if !s.mem.Down.Since.IsZero() {
+		return p.downStored(s)
 	}
 	wait := func(reason, format string, a ...any) bool {
 		s.verdict = verdict{phase: status.PhaseWaiting, synced: status.False, reason: reason, message: fmt.Sprintf(format, a...), next: "wait for its turn"}
@@ -63,14 +66,24 @@ func (p *planner) mayTakeDown(s *subject) bool {
 	}
 	p.rollout.down++
 	s.mem.Down = Down{Since: p.Now, Hash: s.mem.Hash.String(), WasReady: s.mem.WasReady}
-	return true
+	return p.downStored(s)
+}
+
+// downStored tells whether it is on disk that the proxy goes down.
+func (p *planner) downStored(s *subject) bool {
+	if p.Stored == nil || p.Stored[s.name].Down == s.mem.Down {
+		return true
+	}
+	s.verdict = verdict{phase: status.PhaseWaiting, synced: status.False, reason: "RollOutWaiting",
+		message: "it goes down for a change once that is written to the state directory", next: "power off"}
+	return false
 }
 
 // backUp ends a proxy's being down: by success, or by what says that it will
 // not come back.
 func (p *planner) backUp(s *subject, cs []status.Condition) {
 	d := &s.mem.Down
-	if d.Since.IsZero() {
+	if d.Since.IsZero() || s.mem.Paused || p.Memory.PausedAll {
 		return
 	}
 	if s.current() && serves(cs) {

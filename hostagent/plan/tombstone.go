@@ -21,8 +21,11 @@ func Generations(m Memory, hostID string, obs Observed) map[string]int {
 			out[name] = generation
 		}
 	}
-	for _, t := range m.Tombstones {
-		atLeast(t.Name, t.Generation+1)
+	for uuid, t := range m.Tombstones {
+		// One from before the host took on another id says nothing of its VMs now.
+		if uuid == domxml.DomainUUID(hostID, domxml.Identity(t.Name, t.Generation)) {
+			atLeast(t.Name, t.Generation+1)
+		}
 	}
 	for _, d := range obs.Domains {
 		if o := d.Owner; o != nil && o.Host == hostID && o.Generation > 0 && genuine(d) {
@@ -108,6 +111,9 @@ func (m *Memory) bury(uuid, name string, generation int, why string, now time.Ti
 // disown takes our claim off the VMs that were abandoned, once, when the
 // tombstone is on disk: who can not be reached then is not touched later.
 func (p *planner) disown() {
+	if l := p.Observed.Libvirt; !l.Tried && !l.Synced || p.Observed.Tree.Marker == "" {
+		return // the agent has just started: it has looked at nothing yet
+	}
 	for _, uuid := range slices.Sorted(maps.Keys(p.Memory.Tombstones)) {
 		t := p.Memory.Tombstones[uuid]
 		if _, busy := p.Observed.Busy[t.Name]; t.Left || !t.Saved || busy || p.Memory.PausedAll {

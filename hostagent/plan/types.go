@@ -151,5 +151,9 @@ type Input struct {
 	UUID     func(identity string) string // domxml.DomainUUID of this host, or a memo of it
 	// Generations is what Generations gives for Memory and Observed.
 	Generations map[string]int
-	Now         time.Time
+	// Stored is what of each proxy's memory is on disk; nil: all of it. What
+	// counts against a limit is written down before it is done, or an agent that
+	// dies in between would do more than the limit allows.
+	Stored map[string]Kept
+	Now    time.Time
 }

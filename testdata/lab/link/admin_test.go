@@ -181,9 +181,10 @@ func adminSaves(l *lane, proxy string) {
 	id := l.domainID(d)
 	l.virsh("managedsave " + d)
 	l.restarted(proxy, id)
-	if info := l.virsh("dominfo " + d); !strings.Contains(info, "Managed save:   no") {
-		l.Errorf("its saved state is still there:\n%s", info)
-	}
+	// It runs, for libvirt, before all of it is restored.
+	l.waitProxy(proxy, "is restored", func(status.Proxy) bool {
+		return strings.Contains(l.virsh("dominfo "+d), "Managed save:   no")
+	})
 	// QEMU's command line shows whether it was restored or booted.
 	if log := l.inside("sh", "-c", "tail -n 60 /var/log/libvirt/qemu/"+d+".log"); !strings.Contains(log, "-incoming") {
 		l.Errorf("it was booted, not restored:\n%s", log)
