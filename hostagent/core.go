@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
@@ -63,6 +64,7 @@ type Core struct {
 	lookWake   time.Time // when the next look is to be repeated
 	watchWake  time.Time // when the next address read or probe is due
 	keeper     keeper
+	hands      atomic.Pointer[handsOff]
 	answers    []answer // orders that wait for their memory to be on disk
 	dry        bool     // nothing is done, and nothing written
 }
@@ -83,7 +85,7 @@ func NewCore(set Settings, kept Kept) *Core {
 	c := &Core{
 		set:     set,
 		desired: map[string]source.Snapshot{},
-		memory:  living(kept.Memory),
+		memory:  living(kept.Memory, set.Policy.HostID),
 		keeper:  newKeeper(kept),
 		claims:  claimCache{},
 		uuids:   map[string]string{},
@@ -115,11 +117,13 @@ func (c *Core) Step(now time.Time, events ...Event) []Effect {
 		out = append(out, c.handle(now, ev)...)
 	}
 	out = append(out, c.resync(now)...)
-	c.generations = plan.Generations(c.memory, c.set.Policy.HostID, c.obs)
+	c.generations = plan.Generations(c.memory, c.set.Policy.HostID, c.obs, c.names)
 	out = append(out, c.verifyAbsent(now)...)
 	out = append(out, c.plan(now)...)
 	out = append(out, c.save(now)...)
-	return append(out, c.watch(now)...)
+	out = append(out, c.watch(now)...)
+	c.hands.Store(newHandsOff(c.memory))
+	return out
 }
 
 // Wake is when Step wants a Tick though nothing happens.

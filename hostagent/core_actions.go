@@ -1,6 +1,7 @@
 package hostagent
 
 import (
+	"errors"
 	"maps"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 // actionDone takes an action's end, with what was seen right after it.
 func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
 	a := ev.Action
-	c.memory = c.memory.Done(a, ev.Err, now)
+	if c.concerns(a) && !errors.Is(ev.Err, errHandsOff) {
+		c.memory = c.memory.Done(a, ev.Err, now)
+	}
 	if ev.Tree != nil {
 		c.obs.Tree, c.treeAt = *ev.Tree, c.clock
 	}
@@ -40,6 +43,12 @@ func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
 		out = append(out, c.scan()...) // the tree may be why
 	}
 	return out
+}
+
+// concerns tells whether an action's end says something of what is there now: a
+// VM may have been abandoned under it, and another taken its name.
+func (c *Core) concerns(a plan.Action) bool {
+	return a.Name == "" || a.Kind == plan.Disown || a.UUID == c.uuidOf(a.Name)
 }
 
 // measure looks anew how much room the image tree has: a write has just

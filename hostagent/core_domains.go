@@ -160,7 +160,7 @@ func (c *Core) connecting(now time.Time, err error) bool {
 func (c *Core) looked(now time.Time, ev DomainLooked) []Effect {
 	l := c.look(ev.UUID)
 	l.under = false
-	if l.seenAt > l.askedAt {
+	if l.seenAt > l.askedAt || c.blindAt > l.askedAt { // or it is from before the link was lost
 		return c.lookUp(ev.UUID)
 	}
 	out := c.saw(now, ev)

@@ -98,6 +98,10 @@ func (a *Agent) queueAction(work context.Context, act plan.Action, put func(stri
 	a.begun[actionKey(act)] = a.p.Now()
 	a.logAction(act)
 	put(name, func() Event {
+		// It may have waited, and an order been answered meanwhile.
+		if a.core.hands.Load().keeps(act) {
+			return a.seenAfter(work, ActionDone{Action: act, Err: errHandsOff})
+		}
 		return a.seenAfter(work, ActionDone{Action: act, Err: a.p.Executor.Run(work, act)})
 	})
 }

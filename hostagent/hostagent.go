@@ -244,6 +244,7 @@ func (a *Agent) send(ctx context.Context, ev Event) {
 	select {
 	case a.events <- ev:
 	case <-ctx.Done():
+	case <-a.ended: // nobody listens any more
 	}
 }
 

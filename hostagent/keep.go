@@ -238,7 +238,7 @@ func (c *Core) stateSaved(now time.Time, ev StateSaved) []Effect {
 		}
 	}
 	out := c.answer(nil)
-	if id := k.host.HostID; id != "" && id != c.set.Policy.HostID {
+	if id := k.host.HostID; id != "" && id != c.set.Policy.HostID && !c.set.Policy.HostIDGiven {
 		out = append(out, TakeOnHostID{})
 	}
 	return out
@@ -253,7 +253,7 @@ type answer struct {
 
 // obey takes an operator's order.
 func (c *Core) obey(now time.Time, ev Ordered) []Effect {
-	c.generations = plan.Generations(c.memory, c.set.Policy.HostID, c.obs)
+	c.generations = plan.Generations(c.memory, c.set.Policy.HostID, c.obs, c.names)
 	m, text, err := plan.Obey(c.input(now), c.last, ev.Order)
 	if err != nil {
 		return []Effect{Answered{ID: ev.ID, Err: err}}

@@ -202,4 +202,3 @@ func TestAdoptAllMakesTheAgentStartAnew(t *testing.T) {
 		t.Errorf("after it: %v", got)
 	}
 }
-

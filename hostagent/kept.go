@@ -9,6 +9,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
@@ -52,17 +53,19 @@ func Restore(content state.Content, now time.Time, reject func(state.Entry, erro
 		k.Memory.Tombstones[uuid] = plan.Tombstone{UUID: uuid, At: now, Why: "its entry in the state directory can not be read", Left: true}
 	}
 	k.Memory = k.Memory.Restored(now)
+	for _, specs := range k.Specs { // a source in doubt must not list again what is on its way out
+		maps.DeleteFunc(specs, func(name string, _ source.Entry) bool { return k.Memory.Proxies[name].Unlisted() })
+	}
 	return k
 }
 
-// living is the memory without the proxies that were to be forgotten together
-// with the writing of a tombstone: a crash may have come between. Nothing is
-// done about a tombstone before all of that is on disk, so that only one about
-// which nothing was done yet can have been cut off there.
-func living(m plan.Memory) plan.Memory {
+// living is the memory without that of VMs which were abandoned: it is forgotten
+// together with the writing of the tombstone, and a crash may have come between.
+func living(m plan.Memory, hostID string) plan.Memory {
 	m.Proxies = maps.Clone(m.Proxies)
-	for _, t := range m.Tombstones {
-		if !t.Left {
+	for uuid, t := range m.Tombstones {
+		genuine := uuid == domxml.DomainUUID(hostID, domxml.Identity(t.Name, t.Generation))
+		if p, there := m.Proxies[t.Name]; there && genuine && p.Generation <= t.Generation {
 			delete(m.Proxies, t.Name)
 		}
 	}

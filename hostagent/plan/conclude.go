@@ -83,8 +83,13 @@ func (p *planner) conclude(s *subject) {
 	for i := changed; i < len(p.res.Changes); i++ {
 		p.res.Changes[i].Phase = out.Phase
 	}
+	if s.running() && s.mem.Begun == 0 {
+		s.mem.Begun = 1 // by whomever: it is not one more for this host
+	}
 	p.backUp(s, out.Conditions)
-	s.mem.WasReady = s.mem.WasReady && s.running() || out.IsReady()
+	if !p.cannotSee(s) {
+		s.mem.WasReady = s.mem.WasReady && s.running() || out.IsReady()
+	}
 	p.res.Memory.Proxies[s.name] = s.mem
 	p.res.Proxies = append(p.res.Proxies, out)
 }

@@ -28,6 +28,9 @@ func (p *planner) decide(s *subject) {
 // busy: an action is under way; its result is awaited.
 func (p *planner) busy(s *subject) bool {
 	k, under := p.Observed.Busy[s.name]
+	if s.name == p.leaving {
+		k, under = Disown, true
+	}
 	if !under {
 		return false
 	}
@@ -95,6 +98,7 @@ func (p *planner) notOurs(s *subject) bool {
 		return true
 	}
 	if s.dom == nil {
+		s.mem.Adopt = false
 		other, taken := p.byName[domxml.DomainName(s.name)]
 		if !taken || s.want == nil {
 			return false
@@ -108,10 +112,10 @@ func (p *planner) notOurs(s *subject) bool {
 		return block("Conflict", "domain %s exists with UUID %s, which is not this proxy's; rename or remove it, or rename the spec", domxml.DomainName(s.name), other)
 	}
 	switch o := s.dom.Owner; {
-	case o == nil && p.recorded(s):
+	case o == nil && p.recorded(s) != "":
 		block(reasonLost, "domain %s carries no ownership metadata (%s) although a record of it exists; it is left alone until: egress-hostagent adopt %s", s.dom.Name, orNone(s.dom.ClaimErr), s.name)
-		if inc := p.newest(s); s.mem.Adopt && inc != nil {
-			p.step(s, Action{Kind: Adopt, Instance: inc.Instance, Reason: "an operator ordered it"})
+		if s.mem.Adopt && !s.mem.Paused && !p.Memory.PausedAll {
+			p.step(s, Action{Kind: Adopt, Instance: p.recorded(s), Reason: "an operator ordered it"})
 		}
 		return true
 	case o == nil:
@@ -142,13 +146,14 @@ func orNone(s string) string {
 	return s
 }
 
-func (p *planner) recorded(s *subject) bool {
+// recorded is the latest incarnation that a record says is ours.
+func (p *planner) recorded(s *subject) (instance string) {
 	for _, inc := range s.incs {
 		if p.oursIncarnation(inc) {
-			return true
+			instance = inc.Instance
 		}
 	}
-	return false
+	return instance
 }
 
 // treeInDoubt: invariant 16, no decision about a disk without the marker.
@@ -217,7 +222,15 @@ func (p *planner) outdated(s *subject) bool {
 // defines it on an incarnation. What libvirt refused once is not tried again:
 // the domain as it was goes on.
 func (p *planner) redefine(s *subject, inc *observe.Incarnation, reason string) {
+	_, based := p.Observed.Tree.Bases[inc.Record.Base]
 	switch r := s.mem.Retry; {
+	case s.dom.Power == observe.PowerPaused && !s.dom.Stalled && s.mem.Recreate == "":
+		s.mem.Stop = nil
+		s.verdict = verdict{phase: status.PhaseWaiting, synced: status.False, reason: "PausedByAdmin",
+			message: "the domain is paused, so the change of its spec waits", next: "wait for: virsh resume " + s.dom.Name}
+	case !based: // says what is missing, and asks for it where that can be
+		p.define(s, inc, reason)
+		p.meanwhile(s)
 	case r.Kind == Define && r.Failures > 0 && r.Class == observe.Permanent && r.Hash == s.hash():
 		s.mem.Stop = nil
 		s.verdict = verdict{phase: status.PhaseBlocked, synced: status.False, reason: "ActionRefused", message: r.Error,
@@ -258,6 +271,11 @@ func (p *planner) waitsWithChange(s *subject) bool {
 	if p.held(s, HoldChange) {
 		return true
 	}
+	if s.mem.Cause == CauseOther && s.mem.Down.Since.IsZero() && !p.heardAll() {
+		s.verdict = verdict{phase: status.PhaseWaiting, synced: status.False, reason: "SourceInDoubt",
+			message: "the config changed what its spec resolves to; whether that is a mass change can be told once every source was read", next: "wait for the sources"}
+		return true
+	}
 	if !s.spec().Hold {
 		return false
 	}
@@ -272,6 +290,12 @@ func (p *planner) waitsWithChange(s *subject) bool {
 func (p *planner) meanwhile(s *subject) {
 	v := s.verdict
 	s.verdict.next = ""
+	if s.spec() == nil || !s.spec().Off { // it is not being taken down any more
+		s.mem.Stop = nil
+		if s.running() && s.mem.Down.Failed == "" {
+			s.mem.Down = Down{}
+		}
+	}
 	switch cur := s.incarnation(s.instance()); {
 	case s.spec() != nil && s.spec().Off:
 		p.switchedOff(s)
@@ -300,7 +324,8 @@ func (p *planner) resized(s *subject) bool {
 	inc := s.incarnation(s.instance())
 	if inc == nil || inc.Record == nil {
 		s.verdict = verdict{phase: status.PhaseBlocked, synced: status.False, reason: "RecordMissing",
-			message: "the record of incarnation " + s.instance() + " is missing or unreadable"}
+			message: "the record of incarnation " + s.instance() + " is missing or unreadable", next: "wait for: egress-hostagent recreate " + s.name}
+		p.meanwhile(s)
 		return true
 	}
 	p.redefine(s, inc, "memory or cpus changed")
@@ -383,6 +408,10 @@ func (p *planner) settled(s *subject) {
 			p.define(s, inc, "the running domain has lost its definition")
 			v.next = s.verdict.next
 			s.verdict = v
+		} else {
+			s.verdict.synced, s.verdict.reason = status.False, "RecordMissing"
+			s.verdict.message = "the running domain has lost its definition, and the record of incarnation " + s.instance() + ", from which it would be defined again, is missing or unreadable"
+			s.verdict.next = "wait for: egress-hostagent recreate " + s.name
 		}
 		return
 	}
@@ -406,7 +435,9 @@ func (p *planner) tidy(s *subject) {
 			return
 		}
 	}
-	s.mem.Retry, s.mem.Running = Retry{}, Retry{}
+	for _, r := range s.mem.retries() {
+		*r = Retry{}
+	}
 }
 
 // brokenSpec says of a proxy that follows its last good spec that the present

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -51,7 +52,7 @@ func (p *planner) holdDeletions(subjects []*subject) {
 		if p.exists(s) {
 			all[s.name] = true
 		}
-		if s.deletable() {
+		if s.deletable() || s.mem.Absent != nil { // or may be so soon
 			going[s.name] = true
 			p.emptied(emptied, p.origin(s), s.name)
 		}
@@ -115,6 +116,12 @@ func (p *planner) holdChanges(subjects []*subject) {
 			s.mem.Held = Hold{Kind: HoldChange, For: s.mem.Hash.String(), Since: p.Now}
 		}
 	}
+}
+
+// heardAll tells whether every source has said something since the agent
+// started, and be it that it is in doubt.
+func (p *planner) heardAll() bool {
+	return !slices.ContainsFunc(p.Desired.Sources, func(s source.Snapshot) bool { return s.Read.IsZero() })
 }
 
 // held gives the proxy the verdict of a change that is held.

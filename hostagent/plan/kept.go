@@ -10,6 +10,8 @@ import (
 // Kept is what of a proxy's memory outlasts a restart of the agent. It can be
 // compared with ==.
 type Kept struct {
+	// Generation is that of the VM which the rest is about.
+	Generation  int    `json:"generation,omitempty"`
 	Origin      string `json:"origin,omitempty"` // kind of the source that listed it last
 	SkipCleanup bool   `json:"skip_cleanup,omitempty"`
 	// Own and Hash are what its last good spec says by itself and what that
@@ -31,9 +33,17 @@ type Kept struct {
 
 	Retry   Retry     `json:"retry,omitzero"`
 	Running Retry     `json:"running,omitzero"` // of Start and Resume, which go on while another step waits
+	Tidying Retry     `json:"tidying,omitzero"` // of Autostart, Record and Discard, likewise
 	Starts  Starts    `json:"starts,omitzero"`
 	Begun   int       `json:"begun,omitempty"`  // starts by the agent, over its whole life
 	Memory  spec.Size `json:"memory,omitempty"` // that it was started with last
+	// WasReady: it was Ready since it was started.
+	WasReady bool `json:"was_ready,omitempty"`
+}
+
+// Unlisted tells whether its source is known not to list it any more.
+func (k Kept) Unlisted() bool {
+	return k.Leaving || k.Delete || k.Held.Kind == HoldDeletion || k.Released.Kind == HoldDeletion
 }
 
 // Cause is why a proxy's domain is not what is wanted.
@@ -92,20 +102,28 @@ func (m Memory) Restored(now time.Time) Memory {
 		m.Removed[i].At = past(m.Removed[i].At, now)
 	}
 	for name, p := range m.Proxies {
-		for _, r := range []*Retry{&p.Retry, &p.Running} {
+		for _, r := range p.retries() {
 			if r.Class == observe.Permanent && r.Kind != Define { // the config may be another by now; a try of Define takes the guest down
 				*r = Retry{}
 			}
-			if latest := now.Add(backoffMax); r.Next.After(latest) {
-				r.Next = latest
-			}
 		}
-		for _, t := range []*time.Time{&p.Starts.Last, &p.Held.Since, &p.Released.Since, &p.Down.Since} {
-			*t = past(*t, now)
-		}
+		p.bound(now)
 		m.Proxies[name] = p
 	}
 	return m
+}
+
+// bound corrects times that a clock which was ahead has left: they come from
+// disk, so that setting the clock back while the agent runs shows in them.
+func (p *Proxy) bound(now time.Time) {
+	for _, r := range p.retries() {
+		if latest := now.Add(2 * backoffMax); r.Next.After(latest) {
+			r.Next = latest
+		}
+	}
+	for _, t := range []*time.Time{&p.Starts.Last, &p.Held.Since, &p.Released.Since, &p.Down.Since} {
+		*t = past(*t, now)
+	}
 }
 
 // past is t, or now for a time that has not come yet.

@@ -34,6 +34,7 @@ func Make(in Input) Result {
 	p.hold(subjects)
 	p.countDown(subjects)
 	p.promise(subjects)
+	p.disown()
 	for _, s := range subjects {
 		if p.abandonUnlisted(s); s.gone {
 			continue
@@ -41,7 +42,6 @@ func Make(in Input) Result {
 		p.decide(s)
 		s.brokenSpec()
 	}
-	p.disown()
 	p.settleConflicts(subjects)
 	for _, s := range subjects {
 		p.conclude(s)
@@ -60,6 +60,7 @@ type planner struct {
 	res    Result
 
 	records  map[string]bool // UUIDs that records say were abandoned
+	leaving  string          // the name of the VM that this call has disowned
 	strange  []string        // host ids that tell of a change of this host's
 	rollout  rollout
 	promised spec.Size // memory of proxies that have just started

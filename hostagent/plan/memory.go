@@ -62,7 +62,6 @@ type Proxy struct {
 	Stop       *Stop
 	Did        Did
 	Resumes    Starts // of a domain that libvirt paused
-	WasReady   bool
 	Conditions []status.Condition
 }
 
@@ -169,6 +168,8 @@ func (m Memory) Done(a Action, err error, now time.Time) Memory {
 		m.Proxies[a.Name] = m.Proxies[a.Name].done(a, err, now)
 	case err != nil:
 		m.Tree = m.Tree.next(a.Kind, err, spec.Hash{}, string(a.Kind), now)
+	default:
+		m.Tree = Retry{}
 	}
 	return m
 }
@@ -197,6 +198,9 @@ func (m *Memory) collected(a Action, err error, now time.Time) {
 		return
 	}
 	m.Collect, m.Unused = Retry{}, maps.Clone(m.Unused)
+	if m.Unused == nil { // a look has found nothing any more, before the action ended
+		m.Unused = map[string]time.Time{}
+	}
 	for _, key := range a.files() {
 		m.Unused[key] = now
 	}
@@ -207,7 +211,7 @@ func (m *Memory) collected(a Action, err error, now time.Time) {
 func (m Memory) Reconnected() Memory {
 	m.Proxies = maps.Clone(m.Proxies)
 	for name, p := range m.Proxies {
-		for _, r := range []*Retry{&p.Retry, &p.Running} {
+		for _, r := range p.retries() {
 			if r.Class == observe.Disconnected {
 				*r = Retry{}
 			}
@@ -246,11 +250,17 @@ func (p Proxy) done(a Action, err error, now time.Time) Proxy {
 // so that neither may make the other's failures forgotten: an image that is
 // not to be had, and the start of what is there meanwhile.
 func (p *Proxy) retry(k Kind) *Retry {
-	if k == Start || k == Resume {
+	switch k {
+	case Start, Resume:
 		return &p.Running
+	case Autostart, Record, Discard:
+		return &p.Tidying
 	}
 	return &p.Retry
 }
+
+// retries are all of them.
+func (p *Proxy) retries() []*Retry { return []*Retry{&p.Retry, &p.Running, &p.Tidying} }
 
 // one counts one more start.
 func (s Starts) one(now time.Time) Starts {

@@ -40,6 +40,10 @@ func Obey(in Input, last Result, o order.Order) (Memory, string, error) {
 	}
 	m.Proxies = maps.Clone(m.Proxies)
 	m.Proxies[o.Name] = p
+	if o.Verb == order.Resume && p.Last != nil {
+		m.Images = maps.Clone(m.Images)
+		delete(m.Images, p.Last.Image.SHA256)
+	}
 	return m, text, nil
 }
 
@@ -59,6 +63,9 @@ func (p *Proxy) obey(in Input, st status.Proxy, verb order.Verb) (string, error)
 		if listed {
 			return "", fmt.Errorf("proxy %s is listed by its %s source and would come back at once: remove %s instead", st.Name, st.Origin, orElse(st.File, "it from there"))
 		}
+		if !in.Desired.AllSeen() {
+			return "", fmt.Errorf("not every source of specs has been read yet, and one of them may list proxy %s: see status", st.Name)
+		}
 		p.Delete, p.Held = true, Hold{}
 		return fmt.Sprintf("proxy %s is removed with its disk", st.Name), nil
 	case order.Adopt:
@@ -69,7 +76,7 @@ func (p *Proxy) obey(in Input, st status.Proxy, verb order.Verb) (string, error)
 		return fmt.Sprintf("the ownership metadata of proxy %s is written again from its record", st.Name), nil
 	case order.Pause:
 		p.Paused = true
-		return fmt.Sprintf("the agent keeps its hands off proxy %s until: egress-hostagent resume %s", st.Name, st.Name), nil
+		return fmt.Sprintf("the agent keeps its hands off proxy %s until: egress-hostagent resume %s", st.Name, st.Name) + underWay(in, st.Name), nil
 	default:
 		p.resume()
 		if in.Memory.PausedAll {
@@ -96,7 +103,10 @@ func guestOf(in Input, st status.Proxy) string {
 
 // resume ends all that keeps the agent from its next try.
 func (p *Proxy) resume() {
-	p.Paused, p.Retry, p.Running = false, Retry{}, Retry{}
+	p.Paused = false
+	for _, r := range p.retries() {
+		*r = Retry{}
+	}
 	if p.Down.Failed != "" {
 		p.Down = Down{}
 	}
@@ -163,7 +173,16 @@ func abandon(in Input, st status.Proxy) (Memory, string, error) {
 	m.bury(st.UUID, st.Name, in.Generations[st.Name], "ordered by an operator", in.Now)
 	m.Proxies = maps.Clone(m.Proxies)
 	delete(m.Proxies, st.Name)
-	return m, fmt.Sprintf("domain %s (%s) is left as it is, for good; rename or remove it to free its name", domxml.DomainName(st.Name), st.UUID), nil
+	text := fmt.Sprintf("domain %s (%s) is left as it is, for good; rename or remove it to free its name", domxml.DomainName(st.Name), st.UUID)
+	return m, text + underWay(in, st.Name), nil
+}
+
+// underWay warns of a step that has begun and that nothing can stop.
+func underWay(in Input, name string) string {
+	if k, busy := in.Observed.Busy[name]; busy {
+		return fmt.Sprintf("; a step that is under way (%s) may still take effect: look at it again", k)
+	}
+	return ""
 }
 
 // adoptAll takes on the host id that the VMs and the image tree of this host

@@ -117,7 +117,7 @@ func settledWorld(t *testing.T) *world {
 // make runs Make and keeps its memory for the next call.
 func (w *world) make() Result {
 	w.t.Helper()
-	w.Generations = Generations(w.Memory, host, w.Observed)
+	w.Generations = Generations(w.Memory, host, w.Observed, func() []string { return slices.Collect(maps.Keys(w.Desired.Proxies)) })
 	r := Make(w.Input)
 	w.Memory = r.Memory
 	return r

@@ -18,11 +18,13 @@ func (p *planner) unwanted(s *subject) bool {
 	case !p.exists(s) && s.dom == nil:
 		s.gone = true
 		return true
-	case s.mem.Delete:
+	case s.mem.Delete && p.Desired.AllSeen():
 	case !s.away:
+		s.mem.Stop = nil
 		s.verdict = s.waiting
 		return true
 	case p.held(s, HoldDeletion):
+		s.mem.Stop = nil
 		return true
 	}
 	if p.noteRemovalIf(s); p.Stored != nil && !p.Stored[s.name].Leaving {
@@ -121,4 +123,7 @@ func (p *planner) confirm(s *subject) {
 		return
 	}
 	s.away = true
+	if s.mem.Held.Kind == HoldChange {
+		s.mem.Held = Hold{}
+	}
 }

@@ -22,8 +22,8 @@ func (p *planner) countDown(subjects []*subject) {
 		switch {
 		case d.Since.IsZero():
 			continue
-		case s.want == nil || s.want.Spec == nil || s.want.Spec.Off:
-			*d = Down{} // it is not to come back
+		case p.notComingBack(s):
+			*d = Down{}
 			continue
 		case d.Hash != s.mem.Hash.String(): // another change: another try
 			*d = Down{Since: p.Now, Hash: s.mem.Hash.String(), WasReady: d.WasReady}
@@ -35,11 +35,21 @@ func (p *planner) countDown(subjects []*subject) {
 	}
 }
 
+// notComingBack tells whether a proxy that is down is to stay so. That no source
+// lists it says so only once they were all read.
+func (p *planner) notComingBack(s *subject) bool {
+	if s.want == nil {
+		src, configured := p.Desired.Source(p.origin(s))
+		return !configured || src.Synced && p.Desired.AllSeen()
+	}
+	return s.want.Spec == nil || s.want.Spec.Off
+}
+
 // mayTakeDown tells whether a proxy that runs may be taken down to change it,
-// within the budget of the whole host. One that is down already is repaired
-// without asking.
+// within the budget of the whole host. One that is down already, or is to be, is
+// seen to without asking.
 func (p *planner) mayTakeDown(s *subject) bool {
-	if !s.running() {
+	if !s.running() || s.spec().Off {
 		return true
 	}
 	if !s.mem.Down.Since.IsZero() {
@@ -98,6 +108,7 @@ func (p *planner) backUp(s *subject, cs []status.Condition) {
 		d.Failed = s.verdict.message
 	case s.current() && s.mem.Starts.Short >= failedStarts:
 		d.Failed = fmt.Sprintf("it went off %d times in a row soon after its start", s.mem.Starts.Short)
+	case s.mem.Stop != nil && s.running(): // it has not even gone down
 	case p.Now.Before(deadline):
 		p.wake(deadline)
 	case d.WasReady:

@@ -53,8 +53,14 @@ func (p *planner) step(s *subject, a Action) bool {
 func (p *planner) prepare(s *subject, phase status.Phase, reason string) bool {
 	s.verdict = verdict{phase: phase, synced: status.False, reason: string(phase)}
 	for _, inc := range s.incs {
-		if inc.Instance != s.instance() && p.oursIncarnation(inc) && !inc.Overlay {
+		if inc.Instance == s.instance() || !p.oursIncarnation(inc) {
+			continue
+		}
+		if !inc.Overlay {
 			return p.step(s, Action{Kind: Discard, Instance: inc.Instance, Reason: "it was not finished"})
+		}
+		if s.dom != nil { // none of them is for the spec as it is now
+			return p.step(s, Action{Kind: Discard, Instance: inc.Instance, Reason: "it is of another spec by now, or not wanted"})
 		}
 	}
 	base, ok := p.base(s)

@@ -59,6 +59,8 @@ func (p *planner) subject(name string) *subject {
 	if d, ok := p.Observed.Domains[s.uuid]; ok {
 		s.dom = &d
 	}
+	s.mem.bound(p.Now)
+	s.mem.Generation = p.Generations[name]
 	s.remember()
 	// The count of reads that miss the name starts over whenever it is listed
 	// or the source is in doubt, whatever else holds the proxy up.
@@ -111,7 +113,10 @@ func (s *subject) incarnation(instance string) *observe.Incarnation {
 func (p *planner) usable(s *subject, h spec.Hash) *observe.Incarnation {
 	for i := len(s.incs) - 1; i >= 0; i-- {
 		inc := &s.incs[i]
-		if !p.oursIncarnation(*inc) || !inc.Overlay || inc.Instance == s.mem.Recreate {
+		if s.mem.Recreate != "" && inc.Instance == s.mem.Recreate {
+			break // what is older is not what an operator wants back
+		}
+		if !p.oursIncarnation(*inc) || !inc.Overlay {
 			continue
 		}
 		if rh, err := spec.ParseHash(inc.Record.SpecHash); err == nil && sameIncarnation(rh, h) {
@@ -124,10 +129,7 @@ func (p *planner) usable(s *subject, h spec.Hash) *observe.Incarnation {
 // remember takes over what the source says of the proxy.
 func (s *subject) remember() {
 	m := &s.mem
-	if s.want == nil {
-		if m.Held.Kind == HoldChange {
-			m.Held = Hold{}
-		}
+	if s.want == nil { // or its source has not been read yet
 		return
 	}
 	m.Absent, m.Delete, m.Leaving, m.Origin = nil, false, false, s.want.Origin

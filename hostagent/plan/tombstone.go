@@ -14,14 +14,19 @@ import (
 // before the one that counts; names without one are left out. Tombstones say
 // so, and where they were lost the claims of domains and the records in the
 // tree do.
-func Generations(m Memory, hostID string, obs Observed) map[string]int {
+//
+// A tombstone whose entry was lost has no name; names gives those that it could
+// be of, and is called only then.
+func Generations(m Memory, hostID string, obs Observed, names func() []string) map[string]int {
 	out := map[string]int{}
 	atLeast := func(name string, generation int) {
 		if generation > out[name] {
 			out[name] = generation
 		}
 	}
+	nameless := false
 	for uuid, t := range m.Tombstones {
+		nameless = nameless || t.Name == ""
 		// One from before the host took on another id says nothing of its VMs now.
 		if uuid == domxml.DomainUUID(hostID, domxml.Identity(t.Name, t.Generation)) {
 			atLeast(t.Name, t.Generation+1)
@@ -43,7 +48,23 @@ func Generations(m Memory, hostID string, obs Observed) map[string]int {
 			}
 		}
 	}
+	if nameless {
+		m.passBuried(out, hostID, names())
+	}
 	return out
+}
+
+// passBuried raises the generations of names whose UUID was abandoned.
+func (m Memory) passBuried(generations map[string]int, hostID string, names []string) {
+	for _, name := range names {
+		for {
+			uuid := domxml.DomainUUID(hostID, domxml.Identity(name, generations[name]))
+			if _, buried := m.Tombstones[uuid]; !buried {
+				break
+			}
+			generations[name]++
+		}
+	}
 }
 
 // genuine tells whether a domain has the UUID that its claim must have: a clone
@@ -125,6 +146,7 @@ func (p *planner) disown() {
 			Kind: Disown, Name: t.Name, UUID: uuid, Generation: t.Generation, Reason: "it was abandoned: " + t.Why,
 			On: there && !unsure && p.Observed.Libvirt.Synced && d.Owner != nil && d.Owner.Host == p.Policy.HostID,
 		})
+		p.leaving = t.Name
 		return // one at a time, each on its own
 	}
 }

@@ -27,8 +27,14 @@ run ./seed BenchmarkBuild
 run ./seed BenchmarkGenisoimage
 run ./hostagent/virt BenchmarkListDomains
 run ./cmd/egress-hostagent BenchmarkNoopPass
+run ./hostagent/state BenchmarkSaveOneOf1000
+run ./hostagent/state BenchmarkBareSave
+run ./hostagent/state BenchmarkOpen1000
+run ./hostagent/state BenchmarkBareRead
 echo
 printf '%-58s %10s %10s %-5s %6s\n' work agent bare unit ratio
 row 'seed image, against genisoimage as a process' "$(metric BenchmarkBuild ns/op)" "$(metric BenchmarkGenisoimage ns/op)" ns
 row 'list 1,000 domains, against ListAllDomains+GetMetadata' "$(metric BenchmarkListDomains µs/list)" "$(metric BenchmarkListDomains µs/bare)" µs
+row 'state: save one entry of 1,000, against write, sync, rename' "$(metric BenchmarkSaveOneOf1000 ns/op)" "$(metric BenchmarkBareSave ns/op)" ns
+row 'state: open 1,000 entries, against reading 1,000 files' "$(metric BenchmarkOpen1000 ns/op)" "$(metric BenchmarkBareRead ns/op)" ns
 row 'no-op pass, 1,000 proxies, against the same bare loop' "$(metric BenchmarkNoopPass µs/pass)" "$(metric BenchmarkListDomains µs/bare)" µs
