@@ -13,7 +13,7 @@ import (
 func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
 	a := ev.Action
 	if c.concerns(a) && !errors.Is(ev.Err, errHandsOff) {
-		c.memory = c.memory.Done(a, ev.Err, now)
+		c.memory = c.memory.Done(a, outcome(ev), now)
 	}
 	if ev.Tree != nil {
 		c.obs.Tree, c.treeAt = *ev.Tree, c.clock
@@ -43,6 +43,15 @@ func (c *Core) actionDone(now time.Time, ev ActionDone) []Effect {
 		out = append(out, c.scan()...) // the tree may be why
 	}
 	return out
+}
+
+// outcome is what became of an action: a start that libvirt was too slow to
+// confirm is one all the same when the domain runs.
+func outcome(ev ActionDone) error {
+	if ev.Action.Kind == plan.Start && ev.Look != nil && ev.Look.Err == nil && ev.Look.Domain.Power == observe.PowerRunning {
+		return nil
+	}
+	return ev.Err
 }
 
 // concerns tells whether an action's end says something of what is there now: a

@@ -154,7 +154,7 @@ func (e *Executor) discard(ctx context.Context, a plan.Action) error {
 		return fmt.Errorf("discard incarnation %s of %s: its domain uses %s", a.Instance, a.Name, overlay)
 	}
 	if a.Last { // before the record goes, which alone still tells of the proxy
-		if err := e.Tree.RemoveConsole(a.Name); err != nil {
+		if err := e.Tree.RemoveConsole(domxml.Identity(a.Name, a.Generation)); err != nil {
 			return err
 		}
 	}

@@ -24,13 +24,22 @@ func (e *Executor) onOurs(ctx context.Context, a plan.Action, do func() error) e
 func (e *Executor) lookupOurs(ctx context.Context, name, uuid string) (observe.RawDomain, observe.Ownership, error) {
 	d, err := e.Hypervisor.LookupDomain(ctx, uuid)
 	if err != nil {
-		return d, observe.Ownership{}, err
+		return d, observe.Ownership{}, passing(err)
 	}
 	o, err := domxml.DecodeOwnership(d.Metadata)
 	if err != nil || !e.ours(o, name, uuid) {
 		return d, o, &observe.Error{Op: "check ownership of", Object: d.Name, Class: observe.Clash, Err: errNotOurs}
 	}
 	return d, o, nil
+}
+
+// passing makes an error of a look one that is tried again, whatever it is: that
+// a domain can not be seen now says nothing of what its spec asks.
+func passing(err error) error {
+	if observe.ClassOf(err) != observe.Permanent {
+		return err
+	}
+	return &observe.Error{Op: "look at", Object: "the domain before a change", Class: observe.Transient, Err: err}
 }
 
 // ours tells whether a claim is this host's, to that proxy, and genuine: a

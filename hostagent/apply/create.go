@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -27,7 +28,7 @@ func (e *Executor) prepare(ctx context.Context, a plan.Action) error {
 		Host:    e.HostID, Name: a.Name, UUID: a.UUID, Instance: instance, Origin: a.Origin,
 		SpecHash: a.Hash.String(), SeedHash: in.ContentHash(), SeedFile: img.SHA256, SeedSize: int64(len(img.Bytes)),
 		Base: a.Base.SHA256, Format: a.Base.Format,
-		Generation: a.Generation, SkipCleanup: a.Spec.SkipCleanup, Created: e.Now().UTC(),
+		Generation: a.Generation, SkipCleanup: a.Spec.SkipCleanup, Created: e.created(a.Name),
 	}
 	if err := e.Tree.WriteRecord(rec); err != nil {
 		return err
@@ -36,6 +37,18 @@ func (e *Executor) prepare(ctx context.Context, a plan.Action) error {
 		return err
 	}
 	return e.Tree.CreateOverlay(ctx, a.Name, instance, *a.Base, a.Spec.Disk)
+}
+
+// created is the time of a new incarnation, after those of all there are: in the
+// order in which they were made they are told apart, whatever the clock says.
+func (e *Executor) created(name string) time.Time {
+	now := e.Now().UTC()
+	for _, inc := range e.Tree.ScanName(name) {
+		if inc.Record != nil && !now.After(inc.Record.Created) {
+			now = inc.Record.Created.Add(time.Nanosecond)
+		}
+	}
+	return now
 }
 
 // seedError classes what seed.Build says: an input that can not be seeded waits
@@ -72,7 +85,8 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 			Spec: a.Hash, Seed: rec.SeedHash, Base: rec.Base, Generation: a.Generation,
 		},
 		Acceleration: e.Acceleration,
-		Overlay:      paths.Overlay, Base: *a.Base, Seed: paths.Seed, Console: paths.Console,
+		Overlay:      paths.Overlay, Base: *a.Base, Seed: paths.Seed,
+		Console: e.Tree.Paths(domxml.Identity(a.Name, a.Generation), a.Instance).Console, // an abandoned VM keeps its own
 		Foreign: there.foreign,
 	})
 	if err != nil {

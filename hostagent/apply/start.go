@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 )
@@ -24,7 +25,7 @@ func (e *Executor) start(ctx context.Context, a plan.Action) error {
 	if err := e.ensureSeed(a, rec); err != nil {
 		return err
 	}
-	if err := e.Tree.PrepareConsole(a.Name); err != nil {
+	if err := e.Tree.PrepareConsole(domxml.Identity(a.Name, a.Generation)); err != nil {
 		return err
 	}
 	err = e.Hypervisor.Start(ctx, a.UUID)

@@ -236,7 +236,7 @@ func TestCollectAndCreateOverlayTakeTurns(t *testing.T) {
 	made, judged := false, false
 	tree = newTree(t)
 	base := published(t, tree, "qcow2", mib)
-	withStep(func(step string) error {
+	WithStep(func(step string) error {
 		if made = true; tree.baseUse.TryLock() {
 			tree.baseUse.Unlock()
 			t.Errorf("%s: bases may be removed", step)

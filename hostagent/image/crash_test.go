@@ -50,7 +50,7 @@ func victim() error {
 		return err
 	}
 	done := 0
-	tree := New(os.Getenv(envRoot), testHost, withStep(func(string) error {
+	tree := New(os.Getenv(envRoot), testHost, WithStep(func(string) error {
 		if done++; done == last {
 			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
@@ -208,7 +208,7 @@ func TestFailedStepLeavesNothing(t *testing.T) {
 	for step := 1; ; step++ {
 		done := 0
 		tree := newTree(t)
-		withStep(func(string) error {
+		WithStep(func(string) error {
 			if done++; done == step {
 				return errFinal
 			}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
@@ -36,12 +35,13 @@ func (t *Tree) WriteSeed(name, instance string, img seed.Image) error {
 	return nil
 }
 
-// PrepareConsole begins the console log of a name anew; what the last run of
+// PrepareConsole begins the console log of a name, or of an identity with its
+// generation (NAME~1), anew; what the last run of
 // the domain wrote is kept as NAME.log.0. It is for a domain that is powered
 // off. The new file is the agent's, and stays so: libvirt's log daemon appends
 // to a file that is there, and makes one that only root reads otherwise.
 func (t *Tree) PrepareConsole(name string) error {
-	if err := spec.CheckName(spec.KindProxy, name); err != nil {
+	if err := checkIdentity(name); err != nil {
 		return fmt.Errorf("prepare console log: %w", err)
 	}
 	dir, err := t.openSub(consoleDir)
@@ -101,7 +101,7 @@ func (t *Tree) RemoveIncarnation(name, instance string) error {
 // RemoveConsole removes the console log of a name, and those that libvirt's log
 // daemon rotated (NAME.log.0 and so on).
 func (t *Tree) RemoveConsole(name string) error {
-	if err := spec.CheckName(spec.KindProxy, name); err != nil {
+	if err := checkIdentity(name); err != nil {
 		return fmt.Errorf("remove console log: %w", err)
 	}
 	r, err := t.open()

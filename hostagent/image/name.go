@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -46,7 +47,7 @@ type Paths struct {
 	Overlay string
 	Seed    string
 	Record  string
-	Console string // of the name, not of the incarnation
+	Console string // of the name (or its identity: NAME~1), not of the incarnation
 }
 
 // Paths gives the paths for a valid name and instance-id. It does no I/O.
@@ -87,7 +88,7 @@ func ParseFile(base string) (name, instance, kind string, ok bool) {
 		}
 		return id[:cut], id[cut+1:], k.kind, true
 	}
-	if id, found := strings.CutSuffix(base, consoleSuffix); found && validName(id) {
+	if id, found := strings.CutSuffix(base, consoleSuffix); found && checkIdentity(id) == nil {
 		return id, "", KindConsole, true
 	}
 	return "", "", "", false
@@ -136,6 +137,16 @@ func isHex(s string) bool {
 func formats() []string { return []string{"qcow2", "raw"} }
 
 func validFormat(s string) bool { return slices.Contains(formats(), s) }
+
+// checkIdentity holds a proxy's identity to what may become a file name: a name,
+// or a name, a tilde and the number of a generation.
+func checkIdentity(id string) error {
+	name, generation, later := strings.Cut(id, "~")
+	if n, err := strconv.Atoi(generation); later && (err != nil || n < 1 || strconv.Itoa(n) != generation) {
+		return fmt.Errorf("%q is no identity of a proxy: after the tilde comes a number from 1", clip(id, maxQuoted))
+	}
+	return spec.CheckName(spec.KindProxy, name)
+}
 
 // checkIDs refuses what must not become a file name.
 func checkIDs(name, instance string) error {

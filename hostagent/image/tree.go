@@ -81,10 +81,6 @@ func withDevice(f func(path string, fi fs.FileInfo) uint64) Option {
 // withFree replaces how the room that is left is found.
 func withFree(f func(*os.Root) uint64) Option { return func(t *Tree) { t.free = f } }
 
-// withStep sets a function that is called after each step of publishing a
-// file; its error ends the call as a failure of that step.
-func withStep(f func(step string) error) Option { return func(t *Tree) { t.step = f } }
-
 // New makes a Tree for the directory root, an absolute path, of the host with
 // the id hostID. It does no I/O.
 func New(root, hostID string, opt ...Option) *Tree {

@@ -12,7 +12,8 @@ import (
 
 // settleConflicts works out every proxy's addresses and finds those that two
 // proxies claim: then neither is believed (invariant 17), but for a stale claim,
-// which takes nothing from a fresh one.
+// which takes nothing from a fresh one and does not keep its own proxy from
+// another address.
 func (p *planner) settleConflicts(subjects []*subject) {
 	type claimant struct {
 		*subject
@@ -29,16 +30,43 @@ func (p *planner) settleConflicts(subjects []*subject) {
 			s.addresses[i].Stale = p.Now.Sub(a.Seen) > p.Policy.AddressStale
 			h, taken := holder[a.Addr]
 			stale := s.addresses[i].Stale
-			if taken && (h.stale || !stale) {
+			if taken && h.stale == stale {
 				h.conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, s.name)
-			}
-			if taken && (stale || !h.stale) {
 				s.conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, h.name)
 			}
 			if !taken || h.stale && !stale {
 				holder[a.Addr] = claimant{s, stale}
 			}
 		}
+	}
+	for _, s := range subjects {
+		s.giveUp(func(a observe.Address) (other string) {
+			if h := holder[a.Addr]; a.Stale && !h.stale && h.subject != s {
+				return h.name
+			}
+			return ""
+		})
+	}
+}
+
+// giveUp drops the addresses that another proxy holds by now. The last one is
+// kept, in conflict, so that it is said why the proxy has none.
+func (s *subject) giveUp(heldBy func(observe.Address) string) {
+	var keep []observe.Address
+	conflict := ""
+	for _, a := range s.addresses {
+		if other := heldBy(a); other != "" {
+			conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, other)
+			continue
+		}
+		keep = append(keep, a)
+	}
+	switch {
+	case conflict == "":
+	case len(keep) == 0:
+		s.conflict = conflict
+	default:
+		s.addresses = keep
 	}
 }
 

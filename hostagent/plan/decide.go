@@ -405,9 +405,10 @@ func (p *planner) settled(s *subject) {
 	if !s.dom.Persistent {
 		if inc := s.incarnation(s.instance()); inc != nil && inc.Record != nil {
 			v := s.verdict
-			p.define(s, inc, "the running domain has lost its definition")
-			v.next = s.verdict.next
-			s.verdict = v
+			if p.define(s, inc, "the running domain has lost its definition"); s.verdict.reason == string(status.PhaseUpdating) {
+				v.next = s.verdict.next // nothing stands in its way
+				s.verdict = v
+			}
 		} else {
 			s.verdict.synced, s.verdict.reason = status.False, "RecordMissing"
 			s.verdict.message = "the running domain has lost its definition, and the record of incarnation " + s.instance() + ", from which it would be defined again, is missing or unreadable"

@@ -53,11 +53,11 @@ func (p *planner) subject(name string) *subject {
 		incs: p.Observed.Tree.Incarnations[name],
 		mem:  p.Memory.Proxies[name],
 	}
-	if w, ok := p.Desired.Proxies[name]; ok {
-		s.want = &w
-	}
 	if d, ok := p.Observed.Domains[s.uuid]; ok {
 		s.dom = &d
+	}
+	if w, ok := p.Desired.Proxies[name]; ok && !p.mayBeShadowed(s, w.Origin) {
+		s.want = &w
 	}
 	s.mem.bound(p.Now)
 	s.mem.Generation = p.Generations[name]
@@ -68,6 +68,15 @@ func (p *planner) subject(name string) *subject {
 		s.mem.Absent = nil
 	}
 	return s
+}
+
+// mayBeShadowed tells whether the source that the proxy came from has not been
+// heard of since the agent started, so that what another one says of it may not
+// be what counts.
+func (p *planner) mayBeShadowed(s *subject, by string) bool {
+	origin := p.origin(s)
+	src, configured := p.Desired.Source(origin)
+	return configured && origin != by && src.Read.IsZero()
 }
 
 // spec is the spec the proxy should run; nil when none was ever good.
@@ -153,7 +162,7 @@ func (s *subject) remember() {
 	if s.current() {
 		m.Cause, m.Recreate = "", ""
 	}
-	if m.Recreate != "" && s.dom != nil && s.instance() != m.Recreate {
+	if m.Recreate != "" && s.instance() != "" && s.instance() != m.Recreate {
 		m.Recreate = ""
 	}
 	for _, h := range []*Hold{&m.Held, &m.Released} {

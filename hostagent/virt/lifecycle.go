@@ -93,20 +93,26 @@ func (c *Conn) SetAutostart(ctx context.Context, uuid string, on bool) error {
 // means anything.
 const metadataPrefix = "egress"
 
-// SetMetadata replaces our element in the domain's configuration, or removes it
-// when xml is empty. Where there is no configuration, it is that of the running
-// domain. Elements of other namespaces stay.
+// SetMetadata replaces our element in the domain's configuration and in what
+// runs, or removes it when xml is empty. Elements of other namespaces stay.
 func (c *Conn) SetMetadata(ctx context.Context, uuid, xml string) error {
 	return c.change(ctx, opMetadata, uuid, func(_ *link, d *libvirt.Domain) error {
-		set := func(impact libvirt.DomainModificationImpact) error {
-			return d.SetMetadata(libvirt.DOMAIN_METADATA_ELEMENT, xml, metadataPrefix, c.opt.Namespace, impact)
+		persistent, err := d.IsPersistent()
+		if err != nil {
+			return err
 		}
-		err := set(libvirt.DOMAIN_AFFECT_CONFIG)
-		if errors.Is(err, libvirt.ERR_OPERATION_INVALID) {
-			if persistent, readErr := d.IsPersistent(); readErr == nil && !persistent {
-				err = set(libvirt.DOMAIN_AFFECT_LIVE)
-			}
+		active, err := d.IsActive()
+		if err != nil {
+			return err
 		}
+		var impact libvirt.DomainModificationImpact
+		if persistent {
+			impact |= libvirt.DOMAIN_AFFECT_CONFIG
+		}
+		if active {
+			impact |= libvirt.DOMAIN_AFFECT_LIVE
+		}
+		err = d.SetMetadata(libvirt.DOMAIN_METADATA_ELEMENT, xml, metadataPrefix, c.opt.Namespace, impact)
 		if xml == "" && errors.Is(err, libvirt.ERR_NO_DOMAIN_METADATA) {
 			return nil
 		}

@@ -1,6 +1,10 @@
 package virttest
 
-import "github.com/egress-proxies/egress-hostagent/hostagent/observe"
+import (
+	"strings"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+)
 
 // Elements of our namespace and of another, as a domain's XML carries them.
 const (
@@ -53,7 +57,7 @@ func (s *suite) expectTheirs(d spec, want bool) {
 	}
 }
 
-// metadataRunning: the configuration counts, not what the domain started with.
+// metadataRunning: it is set in the configuration and in what runs.
 func (s *suite) metadataRunning() {
 	d := s.domain(1)
 	d.metadata = ours
@@ -63,6 +67,11 @@ func (s *suite) metadataRunning() {
 	want.Metadata = `<proxy host="h2"></proxy>`
 	s.must(s.hv.SetMetadata(s.ctx, d.uuid, want.Metadata))
 	s.expect(d, want)
+	for _, inactive := range []bool{true, false} {
+		if text := s.domainXML(d, inactive); !strings.Contains(text, "h2") || strings.Contains(text, "h1") {
+			s.Errorf("inactive %t: the metadata is the old one:\n%s", inactive, text)
+		}
+	}
 	s.must(s.hv.Destroy(s.ctx, d.uuid))
 	want.Power = observe.PowerOff
 	s.expect(d, want)

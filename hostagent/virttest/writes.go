@@ -173,8 +173,8 @@ func (f *Fake) SetAutostart(ctx context.Context, uuid string, on bool) error {
 	})
 }
 
-// SetMetadata replaces our element in the domain's configuration, or removes it
-// when xml is empty. Of a transient domain it is the running one's.
+// SetMetadata replaces our element in the domain's configuration and in what
+// runs, or removes it when xml is empty.
 func (f *Fake) SetMetadata(ctx context.Context, uuid, xml string) error {
 	w := what{"set metadata of domain", uuid}
 	return f.onDomain(ctx, "SetMetadata", w, func(d *domain) error {
@@ -185,11 +185,11 @@ func (f *Fake) SetMetadata(ctx context.Context, uuid, xml string) error {
 				return w.fail(observe.Permanent, "the metadata's XML: %w", err)
 			}
 		}
-		def := &d.config
-		if *def == nil {
-			def = &d.live
+		for _, def := range []**definition{&d.config, &d.live} {
+			if *def != nil {
+				*def = (*def).withMetadata(f.namespace, e)
+			}
 		}
-		*def = (*def).withMetadata(f.namespace, e)
 		f.record("SetMetadata", d, "metadata changed")
 		return nil
 	})
