@@ -50,7 +50,7 @@ func TestI05_AnAbandonedNameIsFreeOnceItsVMIsGone(t *testing.T) {
 	h.must(h.conn.Undefine(t.Context(), h.uuid()))
 	want := thriving("debian", "NEW")
 	want.Domains = []string{strings.Replace(want.Domains[0], "(p)", "(p~1)", 1)}
-	want.Tree = append(want.Tree, "disk/p.OLD.json", "disk/p.OLD.qcow2", "seed/p.OLD.iso")
+	want.Tree = append(want.Tree, "console/p~1.log", "disk/p.OLD.json", "disk/p.OLD.qcow2", "seed/p.OLD.iso")
 	slices.Sort(want.Tree)
 	want.State = c.want.State
 	h.live(want)

@@ -82,7 +82,7 @@ func TestHoldWhileDraining(t *testing.T) {
 		t.Errorf("waits with its change, runs and is kept out of list: %+v", p)
 	}
 	w.pass(11 * time.Minute)
-	r = w.make()
+	w.make()
 	r = w.make()
 	for _, c := range r.Host {
 		if c.Type == "RollOut" && c.Status != "True" {
@@ -109,7 +109,7 @@ func TestImageWhileDraining(t *testing.T) {
 		t.Errorf("out of list for the whole fetch: %s %s", p.Phase, p.Next)
 	}
 	w.pass(6 * time.Minute)
-	r = w.make()
+	w.make()
 	r = w.make()
 	for _, c := range r.Host {
 		if c.Type == "RollOut" && c.Status != "True" {
