@@ -165,6 +165,9 @@ func (s *subject) remember() {
 	if m.Recreate != "" && s.instance() != "" && s.instance() != m.Recreate {
 		m.Recreate = ""
 	}
+	if m.Cause == "" && s.dom != nil && s.dom.Owner != nil && !asHashed(s.dom.Owner.Spec, m.Hash) {
+		m.Cause = CauseOther // it was current, and is not any more
+	}
 	for _, h := range []*Hold{&m.Held, &m.Released} {
 		if h.Kind == HoldChange && (h.For != m.Hash.String() || m.Cause != CauseOther) {
 			*h = Hold{}
@@ -175,8 +178,13 @@ func (s *subject) remember() {
 // current tells whether the domain is defined as its spec asks.
 func (s *subject) current() bool {
 	return s.want != nil && s.want.Spec != nil && s.dom != nil && s.dom.Owner != nil &&
-		sameIncarnation(s.dom.Owner.Spec, s.want.Hash) && sameMachine(s.dom.Owner.Spec, s.want.Hash) &&
+		asHashed(s.dom.Owner.Spec, s.want.Hash) &&
 		(s.mem.Recreate == "" || s.mem.Recreate != s.instance())
+}
+
+// asHashed tells whether a domain made from have is all that want asks for.
+func asHashed(have, want spec.Hash) bool {
+	return sameIncarnation(have, want) && sameMachine(have, want)
 }
 
 // sameIncarnation tells whether a guest made from have still is what want

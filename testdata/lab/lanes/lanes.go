@@ -102,7 +102,7 @@ func simTime() string {
 	if t := os.Getenv("SIM_TIME"); t != "" {
 		return t
 	}
-	return "30s"
+	return "90s"
 }
 
 // linkTime bounds the tests of the link to libvirt; SOAK=1 makes them long.
