@@ -19,6 +19,9 @@ func (s *storm) checkAct(a plan.Action, before picture) {
 			s.blame("promise 4: %s %s changed another domain:\n%s%s", a.Kind, a.Name, was, after.domains[uuid])
 		}
 	}
+	if len(made) > 0 && a.Kind != plan.Disown && (s.paused[a.Name] || s.pausedAll) {
+		s.blame("paused: %s %s was begun: %v", a.Kind, a.Name, made)
+	}
 	for _, change := range made {
 		method, uuid, _ := strings.Cut(change, " ")
 		if uuid != a.UUID {

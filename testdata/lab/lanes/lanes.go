@@ -80,7 +80,10 @@ func lanes() []lane {
 			command("shell scripts parse", false, nil, "sh", "-c", "for f in testdata/lab/*.sh .ci/run; do bash -n $f || exit 1; done"),
 		}},
 		{"test-unit", nil, []step{goTest(false, with("-race", "-timeout=5m")...)}},
-		{"test-sim", nil, []step{goTest(false, "-timeout=24h", "-run=^TestSim", "./hostagent", "-args", "-sim.time="+simTime())}},
+		{"test-sim", nil, []step{
+			goTest(false, "-timeout=24h", "-run=^TestSim(Replays)?$", "./hostagent", "-args", "-sim.time="+simTime()),
+			goTest(false, "-timeout=15m", "-count=1", "-run=^TestSimCatches$", "./hostagent", "-args", "-sim.guards="+simGuards()),
+		}},
 		{"test-driver", []need{libvirtHeaders, tool("qemu-img", "qemu-utils")}, []step{
 			goTest(false, "-race", "-timeout=5m", "-skip="+crashes, virt, daemon),
 			goTest(true, "-timeout=8m", "-v", "-run="+crashes, daemon),
@@ -103,6 +106,15 @@ func simTime() string {
 		return t
 	}
 	return "90s"
+}
+
+// simGuards is within how many seeds the simulation has to notice that a guard is
+// off; SOAK=1 gives it more.
+func simGuards() string {
+	if os.Getenv("SOAK") == "1" {
+		return "3000"
+	}
+	return "300"
 }
 
 // linkTime bounds the tests of the link to libvirt; SOAK=1 makes them long.
