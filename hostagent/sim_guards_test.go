@@ -41,7 +41,7 @@ var guardsOfSight = []guard{
 		"if p.Last != nil && (", "if !OFF && p.Last != nil && (")},
 
 	// 4: only ours.
-	{"4 another host's is left", one("plan/decide.go",
+	{"4 another host's is left", one("plan/ownership.go",
 		"case o.Host != p.Policy.HostID:\n\t\treturn block(", "case !OFF && o.Host != p.Policy.HostID:\n\t\treturn block(")},
 	{"4 another host's is left, right before the change", one("apply/claim.go",
 		"return o.Host == e.HostID && ", "return (OFF || o.Host == e.HostID) && ")},
@@ -49,7 +49,7 @@ var guardsOfSight = []guard{
 		"if err != nil || !e.ours(o, name, uuid) {", "if !OFF && (err != nil || !e.ours(o, name, uuid)) {")},
 	{"4 a clone is not ours", one("plan/make.go",
 		"d.UUID == p.UUID(domxml.Identity(d.Owner.Name, d.Owner.Generation))", "(OFF || d.UUID == p.UUID(domxml.Identity(d.Owner.Name, d.Owner.Generation)))")},
-	{"4 a changed host id holds everything", one("plan/decide.go",
+	{"4 a changed host id holds everything", one("plan/ownership.go",
 		"if len(p.strange) == 0 {", "if OFF || len(p.strange) == 0 {")},
 }
 
