@@ -57,9 +57,6 @@ func (s *storm) checkChange(a plan.Action, method string, before picture) {
 		s.started[a.Name] = true
 	case "Undefine":
 		delete(s.about, a.UUID)
-		if was.Power != observe.PowerOff {
-			s.blame("promise 2: %s was undefined while it was %s", a.Name, was.Power)
-		}
 	}
 }
 

@@ -66,6 +66,27 @@ func (s *storm) rename(uuid string, d observe.RawDomain) {
 	}
 }
 
+// meddle has an admin be quicker than the agent, which has planned what to do
+// with a domain and not begun.
+func (s *storm) meddle(uuid string) {
+	d, there := s.hv.Domain(uuid)
+	if !there {
+		return
+	}
+	what := []func(){
+		func() { s.hv.AdminSetMetadata(uuid, domxml.Namespace, "") },
+		func() { s.otherHost(uuid, d) },
+		func() { s.hv.AdminDestroy(uuid) },
+		func() { s.hv.AdminStart(uuid) },
+		func() { s.hv.AdminPause(uuid) },
+		func() { s.hv.AdminUndefine(uuid) },
+		func() { s.hv.AdminSave(uuid) },
+	}
+	n := s.rng.IntN(len(what))
+	s.say("  admin was quicker: %d", n)
+	what[n]()
+}
+
 var hostAttr = regexp.MustCompile(`host="[^"]*"`)
 
 func (s *storm) otherHost(uuid string, d observe.RawDomain) {
@@ -93,12 +114,13 @@ func (s *storm) otherVersion(uuid string, d observe.RawDomain) {
 var (
 	nameTag = regexp.MustCompile(`<name>[^<]*</name>`)
 	diskAt  = regexp.MustCompile(`/tree/disk/[^'"]*\.qcow2`)
+	baseAt  = regexp.MustCompile(`/tree/base/[0-9a-f]+\.qcow2`)
 	macAt   = regexp.MustCompile(`56:[0-9a-f:]+`)
 )
 
 // clone copies a running domain with all that is in its XML, ownership too, onto
 // a disk of its own, which stands on the same base image.
-func (s *storm) clone(uuid string, d observe.RawDomain) {
+func (s *storm) clone(uuid string, _ observe.RawDomain) {
 	xml, running := s.hv.AdminXML(uuid)
 	if !running || len(s.clones) > 3 {
 		return
@@ -110,9 +132,7 @@ func (s *storm) clone(uuid string, d observe.RawDomain) {
 	xml = nameTag.ReplaceAllString(xml, fmt.Sprintf("<name>clone-%d</name>", s.foreign))
 	xml = diskAt.ReplaceAllString(xml, disk)
 	xml = macAt.ReplaceAllString(xml, fmt.Sprintf("52:54:00:cc:00:%02x", s.foreign))
-	if o, err := domxml.DecodeOwnership(d.Metadata); err == nil {
-		s.tree.chains[disk] = []string{"/tree/base/" + o.Base + ".qcow2"}
-	}
+	s.tree.chains[disk] = baseAt.FindAllString(xml, -1)
 	s.clones[s.hv.AdminDefine(xml)] = xml
 	if s.one(2) {
 		s.hv.AdminStart(id)

@@ -16,7 +16,7 @@ import (
 // can, and operators let go on what waits for them.
 func (s *storm) calm() {
 	s.say("calm")
-	s.silence, s.fuse, s.refuse, s.probeOK, s.memory = 1<<30, -1, faultsLeft{}, true, 64<<30
+	s.silence, s.meddling, s.fuse, s.refuse, s.probeOK, s.memory = 1<<30, 1<<30, -1, faultsLeft{}, true, 64<<30
 	for _, m := range faulty {
 		s.hv.Fail(m, 0, nil)
 		s.hv.FailAfter(m, 0, nil)
@@ -58,11 +58,15 @@ func (s *storm) calm() {
 
 // wrecked tells whether a proxy's guest has lost what only a new one has.
 func (s *storm) wrecked(p status.Proxy) bool {
-	if p.Instance == "" || p.Phase == status.PhaseReady || p.Phase == status.PhaseOff {
+	instance := p.Instance
+	if instance == "" { // its domain is lost too
+		instance = s.about[p.UUID].instance
+	}
+	if instance == "" || p.Phase == status.PhaseReady || p.Phase == status.PhaseOff {
 		return false
 	}
 	return !slices.ContainsFunc(s.tree.incs[p.Name], func(i observe.Incarnation) bool {
-		return i.Instance == p.Instance && i.Record != nil && i.Seed
+		return i.Instance == instance && i.Record != nil && i.Seed
 	})
 }
 

@@ -77,6 +77,9 @@ func (s *storm) answerLater(what string, ev Event) {
 func (s *storm) act(a plan.Action) {
 	s.say("%s %s %s: %s", a.Kind, a.Name, a.Instance, a.Reason)
 	s.ran = append(s.ran, string(a.Kind)+" "+a.Name)
+	if s.one(s.meddling) {
+		s.meddle(a.UUID)
+	}
 	before := s.picture()
 	if s.one(s.silence) {
 		err := s.agent.p.Executor.Run(s.t.Context(), a)

@@ -77,13 +77,14 @@ func (s *storm) watchOutages() {
 			o.since, o.hash = s.now, e.Hash.String()
 		case s.serves(name, e):
 			delete(s.down, name)
-		case !o.ready && !s.now.Before(o.since.Add(wait)):
+		case !o.ready && !s.now.Before(o.since.Add(wait-time.Minute)): // it counts from before its drain
 			delete(s.down, name)
 		}
 	}
 }
 
-// serves tells whether a proxy is seen to do what its spec asks.
+// serves tells whether a proxy is seen to do what its spec asks, or, where that
+// says on_change = hold, what it asked.
 func (s *storm) serves(name string, e source.Entry) bool {
 	p := s.shown(name)
 	o, power, claimed := s.claim(p.UUID)
@@ -92,5 +93,5 @@ func (s *storm) serves(name string, e source.Entry) bool {
 			return false
 		}
 	}
-	return claimed && power == observe.PowerRunning && !s.differs(o.Spec, e) && !slices.Contains(s.anew[name], o.Instance)
+	return claimed && power == observe.PowerRunning && (e.Spec.Hold || !s.differs(o.Spec, e)) && !slices.Contains(s.anew[name], o.Instance)
 }

@@ -78,7 +78,10 @@ func (s *storm) watchBoot() {
 	s.leaving, s.asked, s.lastGo = map[string]time.Time{}, map[string]bool{}, time.Time{}
 	clear(s.orders)
 	for _, name := range simNames {
-		s.skip[name] = s.kept(name).SkipCleanup
+		k := s.kept(name)
+		if s.skip[name] = k.SkipCleanup; k.Own != s.madeOwn[name] {
+			s.madeOwn[name] = "" // the agent does not know any more
+		}
 	}
 	for name, o := range s.down {
 		if o.since = earlier(o.since, s.now); !o.fell {

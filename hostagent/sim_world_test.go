@@ -17,6 +17,7 @@ type world struct {
 	cfg, nextCfg simConfig // of this agent, and of the next
 	linkDown     bool
 	fragile      map[string]bool   // UUIDs of guests that go off soon after each start
+	meddling     int               // one in so many actions finds that an admin was quicker
 	silence      int               // one in so many calls gets no answer
 	budget       int               // of roll-outs
 	foreign      int               // domains of others that were made so far
@@ -41,7 +42,7 @@ func (s *storm) newWorld() {
 			{origin: originManifest, docs: map[string]doc{}, aside: map[string]doc{}},
 		},
 		nextCfg: simConfig{memory: 256},
-		fragile: map[string]bool{}, clones: map[string]string{}, silence: 1 << 30,
+		fragile: map[string]bool{}, clones: map[string]string{}, silence: 1 << 30, meddling: 1 << 30,
 		budget: 1 + s.rng.IntN(2),
 	}
 	s.memory = 8 << 30
@@ -112,6 +113,9 @@ func (s *storm) weather() func() {
 	}
 	if s.one(2) {
 		s.silence = 20 + s.rng.IntN(60)
+	}
+	if s.one(2) {
+		s.meddling = 10 + s.rng.IntN(60)
 	}
 	names := simNames[:2+s.rng.IntN(len(simNames)-1)]
 	sum := 0

@@ -60,7 +60,7 @@ func (p *planner) subject(name string) *subject {
 		s.want = &w
 	}
 	s.mem.bound(p.Now)
-	s.mem.Generation = p.Generations[name]
+	s.mem.Generation = max(s.mem.Generation, p.Generations[name]) // another host id may have been on at it
 	s.remember()
 	// The count of reads that miss the name starts over whenever it is listed
 	// or the source is in doubt, whatever else holds the proxy up.
@@ -169,7 +169,9 @@ func (s *subject) remember() {
 		m.Cause = CauseOther // it was current, and is not any more
 	}
 	for _, h := range []*Hold{&m.Held, &m.Released} {
-		if h.Kind == HoldChange && (h.For != m.Hash.String() || m.Cause != CauseOther) {
+		// A hash of another version says nothing of whether the change is still due.
+		settled := m.Cause != CauseOther && (s.dom == nil || s.dom.Owner == nil || s.dom.Owner.Spec.Version == m.Hash.Version)
+		if h.Kind == HoldChange && (h.For != m.Hash.String() || m.Cause == CauseOwn || settled) {
 			*h = Hold{}
 		}
 	}
