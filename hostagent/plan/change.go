@@ -100,13 +100,10 @@ func (p *planner) meanwhile(s *subject) {
 	s.verdict.next = ""
 	if s.spec() == nil || !s.spec().Off { // it is not being taken down any more
 		s.mem.Stop = nil
-		if s.running() && s.mem.Down.Failed == "" {
-			s.mem.Down = Down{}
-		}
 	}
 	switch cur := s.incarnation(s.instance()); {
 	case s.spec() != nil && s.spec().Off:
-		p.switchedOff(s)
+		p.keepOff(s)
 	case s.off() && cur != nil && cur.Overlay:
 		p.poweredOff(s)
 	case s.dom.Stalled:

@@ -112,7 +112,7 @@ func (p *planner) holdChanges(subjects []*subject) {
 		return
 	}
 	for _, s := range changed {
-		if s.mem.Held.Kind != HoldChange && s.mem.Down.Since.IsZero() {
+		if begun := !s.mem.Down.Since.IsZero() && (!s.running() || s.mem.Stop != nil); s.mem.Held.Kind != HoldChange && !begun {
 			s.mem.Held = Hold{Kind: HoldChange, For: s.mem.Hash.String(), Since: p.Now}
 		}
 	}

@@ -89,7 +89,7 @@ func (p *Proxy) obey(in Input, st status.Proxy, verb order.Verb) (string, error)
 // guestOf is the incarnation that a proxy's domain is defined on, or would be
 // if it was not lost.
 func guestOf(in Input, st status.Proxy) string {
-	if st.Instance != "" {
+	if _, there := in.Observed.Domains[st.UUID]; there || st.Instance != "" {
 		return st.Instance
 	}
 	last := ""

@@ -53,6 +53,7 @@ func (p *planner) mayTakeDown(s *subject) bool {
 		return true
 	}
 	if !s.mem.Down.Since.IsZero() {
+		s.goesDown = true
 		return p.downStored(s)
 	}
 	wait := func(reason, format string, a ...any) bool {
@@ -75,6 +76,7 @@ func (p *planner) mayTakeDown(s *subject) bool {
 		return wait(reason, "%d of the host's proxies are down for a change already (policy.max_unavailable is %d)", p.rollout.down, p.Policy.MaxUnavailable)
 	}
 	p.rollout.down++
+	s.goesDown = true
 	s.mem.Down = Down{Since: p.Now, Hash: s.mem.Hash.String(), WasReady: s.mem.WasReady}
 	return p.downStored(s)
 }
@@ -96,7 +98,7 @@ func (p *planner) backUp(s *subject, cs []status.Condition) {
 	if d.Since.IsZero() || s.mem.Paused || p.Memory.PausedAll {
 		return
 	}
-	if s.current() && serves(cs) {
+	if up := s.current() || !s.goesDown && s.mem.Stop == nil && d.Failed == ""; up && serves(cs) { // as its spec asks, or as before while that waits
 		*d = Down{}
 		p.wake(p.Now) // it is the next one's turn
 		return
@@ -128,7 +130,7 @@ const failedStarts = 3
 // serves tells whether all conditions but Synced and Ready hold.
 func serves(cs []status.Condition) bool {
 	for _, c := range cs {
-		if c.Type != status.Synced && c.Status != status.True {
+		if c.Type != status.Synced && c.Type != status.Ready && c.Status != status.True {
 			return false
 		}
 	}

@@ -13,17 +13,25 @@ func (p *planner) switchedOff(s *subject) bool {
 	if !s.spec().Off {
 		return false
 	}
+	if p.keepOff(s) {
+		p.tidy(s)
+	}
+	return true
+}
+
+// keepOff powers the domain off, for now and for the host's next start, and
+// tells whether that is so.
+func (p *planner) keepOff(s *subject) bool {
 	if !s.off() {
 		p.stop(s, status.PhaseUpdating, "its spec says power = \"off\"")
-		return true
+		return false
 	}
 	s.mem.Stop, s.mem.Starts = nil, Starts{}
 	s.verdict = verdict{phase: status.PhaseOff, synced: status.True, reason: reasonInSync}
 	if s.dom.Autostart {
 		p.step(s, Action{Kind: Autostart, Reason: "the domain should not start with the host"})
-		return true
+		return false
 	}
-	p.tidy(s)
 	return true
 }
 

@@ -35,6 +35,7 @@ type subject struct {
 	rejected  []observe.Rejected
 	conflict  string // another proxy that claims an address of this one
 	gone      bool   // nothing is left: forget it
+	goesDown  bool   // to be changed, now or as soon as that is on disk
 }
 
 // verdict is what decide found: how the proxy stands towards its spec.
@@ -122,8 +123,8 @@ func (s *subject) incarnation(instance string) *observe.Incarnation {
 func (p *planner) usable(s *subject, h spec.Hash) *observe.Incarnation {
 	for i := len(s.incs) - 1; i >= 0; i-- {
 		inc := &s.incs[i]
-		if s.mem.Recreate != "" && inc.Instance == s.mem.Recreate {
-			break // what is older is not what an operator wants back
+		if inc.Instance == s.instance() || s.mem.Recreate != "" && inc.Instance == s.mem.Recreate {
+			break // what is older has been left: nobody wants its disk back
 		}
 		if !p.oursIncarnation(*inc) || !inc.Overlay {
 			continue
@@ -170,7 +171,7 @@ func (s *subject) remember() {
 	}
 	for _, h := range []*Hold{&m.Held, &m.Released} {
 		// A hash of another version says nothing of whether the change is still due.
-		settled := m.Cause != CauseOther && (s.dom == nil || s.dom.Owner == nil || s.dom.Owner.Spec.Version == m.Hash.Version)
+		settled := m.Cause != CauseOther && s.dom != nil && s.dom.Owner != nil && s.dom.Owner.Spec.Version == m.Hash.Version
 		if h.Kind == HoldChange && (h.For != m.Hash.String() || m.Cause == CauseOwn || settled) {
 			*h = Hold{}
 		}
