@@ -53,6 +53,8 @@ func (s *storm) checkChange(a plan.Action, method string, before picture) {
 		if o := s.down[a.Name]; o != nil {
 			o.fell = true
 		}
+	case "Define":
+		s.madeOwn[a.Name] = a.Spec.Own
 	case "Start":
 		s.started[a.Name] = true
 	case "Undefine":

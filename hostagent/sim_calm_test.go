@@ -86,6 +86,9 @@ func (s *storm) done() bool {
 	}
 	return !slices.ContainsFunc(s.agent.core.last.Proxies, func(p status.Proxy) bool {
 		c, _ := p.Condition(status.Synced)
+		if d, _ := s.hv.Domain(p.UUID); d.Power == observe.PowerPaused {
+			return true
+		}
 		return p.Phase != status.PhaseReady && p.Phase != status.PhaseOff && (c.Reason != "ChangePending" || s.undefined(p)) && c.Reason != "Orphaned"
 	})
 }

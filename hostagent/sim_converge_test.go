@@ -79,7 +79,7 @@ func (s *storm) checkName(name string) int {
 		s.blame("%s has no domain: %s", name, brief(p))
 		return 0
 	}
-	if must, ok := s.mustGo[name]; ok && must != "" && must == o.Instance && listed {
+	if must := s.mustGo[uuid]; must != "" && must == o.Instance && listed {
 		s.blame("%s still is on %s, which was to be made anew: %s", name, must, brief(p))
 	}
 	switch {

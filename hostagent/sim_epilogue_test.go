@@ -25,7 +25,7 @@ func (s *storm) epilogue() {
 func (s *storm) restartIsNothing() {
 	ran, save := len(s.ran), s.store.Fail
 	s.store.Fail = func(c state.Change) error {
-		s.blame("promise 10: a restart wrote %s %s: %s", c.Kind, c.Key, c.Body)
+		s.blame("promise 10: a restart wrote %s %s: %s, where there was %s", c.Kind, c.Key, c.Body, s.disk[c.Kind][c.Key])
 		return save(c)
 	}
 	s.boot()

@@ -24,11 +24,10 @@ var guardsOfRemoval = []guard{
 // guardsOfChange are what keeps the promises 8, 9, 10 and 16, the budget of a
 // roll-out and what a host can carry.
 var guardsOfChange = []guard{
-	{"8 nothing is removed that a domain runs on", one("apply/apply.go", "strings.Contains(xml, overlay) {", "!OFF && strings.Contains(xml, overlay) {")},
 	{"8 a running domain is not defined on another overlay", one("apply/create.go", "if !off && o.Instance != a.Instance {", "if !OFF && !off && o.Instance != a.Instance {")},
 	{"8 a saved state is dropped before a definition", one("apply/create.go", "if there.off {", "if !OFF && there.off {")},
 	{"8 what was made is used", one("plan/subject.go", "if !p.oursIncarnation(*inc) || !inc.Overlay {", "if OFF || !p.oursIncarnation(*inc) || !inc.Overlay {")},
-	{"8 who is to be made anew is not used again", one("plan/subject.go", "if s.mem.Recreate != \"\" && inc.Instance == s.mem.Recreate {", "if !OFF && s.mem.Recreate != \"\" && inc.Instance == s.mem.Recreate {")},
+	{"8 what a domain has left is not used again", one("plan/subject.go", "if inc.Instance == s.instance() || s.mem.Recreate != \"\" && inc.Instance == s.mem.Recreate {", "if !OFF && (inc.Instance == s.instance() || s.mem.Recreate != \"\" && inc.Instance == s.mem.Recreate) {")},
 	{"8 another user-data needs another guest", one("plan/subject.go", "have.Incarnation == want.Incarnation", "(OFF || have.Incarnation == want.Incarnation)")},
 	{"8 other memory needs another definition", one("plan/subject.go", "have.Machine == want.Machine", "(OFF || have.Machine == want.Machine)")},
 	{"10 hashes of other versions are not compared", one("plan/subject.go", "func sameIncarnation(have, want spec.Hash) bool {\n\treturn have", "func sameIncarnation(have, want spec.Hash) bool {\n\treturn !OFF && have")},

@@ -43,8 +43,6 @@ var guardsOfSight = []guard{
 	// 4: only ours.
 	{"4 another host's is left", one("plan/ownership.go",
 		"case o.Host != p.Policy.HostID:\n\t\treturn block(", "case !OFF && o.Host != p.Policy.HostID:\n\t\treturn block(")},
-	{"4 another host's is left, right before the change", one("apply/claim.go",
-		"return o.Host == e.HostID && ", "return (OFF || o.Host == e.HostID) && ")},
 	{"4 what has no claim is left, right before the change", one("apply/claim.go",
 		"if err != nil || !e.ours(o, name, uuid) {", "if !OFF && (err != nil || !e.ours(o, name, uuid)) {")},
 	{"4 a clone is not ours", one("plan/make.go",

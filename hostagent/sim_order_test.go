@@ -46,7 +46,7 @@ func (s *storm) release(string) {
 	}
 	digest := "0123456789ab"
 	if n := len(s.digests); n > 0 {
-		if digest = s.digests[n-1]; s.one(3) {
+		if digest = s.digests[n-1]; s.one(2) {
 			digest = s.digests[s.rng.IntN(n)]
 		}
 	}
@@ -110,6 +110,7 @@ func (s *storm) mayHappen(g given) {
 	case order.Abandon:
 		s.left[g.proxy.UUID] = true
 		s.resumed[g.Name] = g.id // the name is another VM's from now on
+		delete(s.down, g.Name)
 		delete(s.paused, g.Name)
 	}
 }
@@ -128,10 +129,14 @@ func (s *storm) obeyed(g given) {
 			s.paused[g.Name] = s.resumed[g.Name] < g.id
 			onDisk = k.Paused || !s.paused[g.Name] || s.left[g.proxy.UUID]
 		}
+	case order.Release:
+		if g.hold.Digest != g.Digest {
+			s.blame("promise 6: %s is obeyed, but nothing like that was shown", g.Order)
+		}
 	case order.Abandon:
 		onDisk = s.buried(g.proxy.UUID)
 	case order.Recreate:
-		s.mustGo[g.Name] = g.instance
+		s.mustGo[g.proxy.UUID] = g.instance
 	}
 	if !onDisk {
 		s.blame("orders: %s is answered before it is on disk", g.Order)

@@ -37,6 +37,9 @@ func (s *storm) checkRemoval(a plan.Action) {
 	if s.ordered[a.Name] || s.kept(a.Name).Delete {
 		return
 	}
+	if !s.kept(a.Name).Leaving {
+		s.blame("promise 6: %s %s before it is on disk that it goes", a.Kind, a.Name)
+	}
 	s.checkMissed(a)
 	if s.skip[a.Name] {
 		s.blame("promise 5: %s %s, whose spec said skip_cleanup", a.Kind, a.Name)
@@ -130,7 +133,12 @@ func (s *storm) checkMassChange(a plan.Action, e source.Entry) {
 	if s.held[a.Name] == e.Hash.String() {
 		s.blame("promise 6: %s %s, which was held and nobody released", a.Kind, a.Name)
 	}
-	if changed := s.changed(); slices.Contains(changed, a.Name) && most(len(changed), len(s.existing())) {
+	changed := s.changed()
+	switch {
+	case !slices.Contains(changed, a.Name):
+	case len(s.snaps) < len(s.configured()):
+		s.blame("promise 6: %s %s, a change by the config, before all sources were heard of", a.Kind, a.Name)
+	case most(len(changed), len(s.existing())):
 		s.blame("promise 6: %s %s, a change by the config of %v at once", a.Kind, a.Name, changed)
 	}
 }

@@ -41,6 +41,9 @@ func (s *storm) checkReason(a plan.Action, sp *spec.Spec) {
 	if power != observe.PowerRunning || s.down[a.Name] != nil {
 		return
 	}
+	if s.kept(a.Name).Down.Since.IsZero() {
+		s.blame("roll-out: %s %s before it is on disk that it goes down", a.Kind, a.Name)
+	}
 	if most := s.agent.core.set.Policy.MaxUnavailable; len(s.down) >= most {
 		s.blame("roll-out: %s %s while %v are down", a.Kind, a.Name, s.downNames())
 	}
@@ -75,7 +78,7 @@ func (s *storm) watchOutages() {
 			delete(s.down, name)
 		case e.Hash.String() != o.hash:
 			o.since, o.hash = s.now, e.Hash.String()
-		case s.serves(name, e):
+		case s.serves(name):
 			delete(s.down, name)
 		case !o.ready && !s.now.Before(o.since.Add(wait-time.Minute)): // it counts from before its drain
 			delete(s.down, name)
@@ -83,15 +86,14 @@ func (s *storm) watchOutages() {
 	}
 }
 
-// serves tells whether a proxy is seen to do what its spec asks, or, where that
-// says on_change = hold, what it asked.
-func (s *storm) serves(name string, e source.Entry) bool {
+// serves tells whether a proxy is seen to serve, and not about to go down.
+func (s *storm) serves(name string) bool {
 	p := s.shown(name)
-	o, power, claimed := s.claim(p.UUID)
 	for _, typ := range []string{status.Running, status.Addressed, status.Reachable} {
 		if c, _ := p.Condition(typ); c.Status != status.True {
 			return false
 		}
 	}
-	return claimed && power == observe.PowerRunning && (e.Spec.Hold || !s.differs(o.Spec, e)) && !slices.Contains(s.anew[name], o.Instance)
+	_, power, claimed := s.claim(p.UUID)
+	return claimed && power == observe.PowerRunning && !p.Leaving
 }

@@ -119,7 +119,7 @@ func (s *storm) sourceGusts() []gust {
 
 // someDesk is the directory, or now and then the manifest.
 func (s *storm) someDesk() *desk {
-	if s.one(4) {
+	if s.one(s.manifests) {
 		return s.desks[1]
 	}
 	return s.desks[0]
@@ -179,7 +179,7 @@ func (s *storm) breakSpec(name string) {
 
 // empty takes all, or nearly all, of a source's specs away at once.
 func (s *storm) empty(string) {
-	k := s.someDesk()
+	k := s.desks[s.rng.IntN(2)]
 	spare := s.rng.IntN(2)
 	for i, name := range slices.Sorted(maps.Keys(k.docs)) {
 		if i >= spare {

@@ -45,8 +45,12 @@ func (s *storm) checkDomains(name string) {
 // checkBirth: promise 8, the same spec keeps its incarnation for as long as that
 // is intact and nobody orders another.
 func (s *storm) checkBirth(id uuidNames, now birth) {
-	if s.mustGo[id.name] != now.instance {
-		delete(s.mustGo, id.name)
+	if must, ordered := s.mustGo[id.uuid]; ordered && must != now.instance {
+		s.replaced[must] = true
+		delete(s.mustGo, id.uuid)
+	}
+	if s.replaced[now.instance] {
+		s.blame("promise 8: %s is on %s again, which was made anew", id.name, now.instance)
 	}
 	was, known := s.about[id.uuid]
 	s.about[id.uuid] = now

@@ -107,8 +107,6 @@ func (s *storm) checkKept(a plan.Action, sp *spec.Spec) {
 		if t := s.agent.core.obs.Tree; t.Free < uint64(s.agent.core.set.Policy.DiskReserve) {
 			s.blame("capacity: %s %s with %d MiB free", a.Kind, a.Name, t.Free>>20)
 		}
-	case plan.Define:
-		s.madeOwn[a.Name] = sp.Own
 	}
 }
 

@@ -157,6 +157,7 @@ func (s *storm) step(read int, events ...Event) {
 	for _, ev := range events {
 		s.hear(ev, read)
 	}
+	s.now = s.now.Add(time.Millisecond) // no two things happen at once
 	n := len(s.queue)
 	s.farm.step(events...)
 	s.agent.publish()

@@ -37,7 +37,8 @@ type watcher struct {
 	ordered   map[string]bool     // to be deleted
 	left      map[string]bool     // UUIDs that may have been abandoned by order
 	anew      map[string][]string // instances that may be replaced by order
-	mustGo    map[string]string   // and that have to
+	replaced  map[string]bool     // instances that were
+	mustGo    map[string]string   // and that have to, by UUID
 	released  map[plan.HoldKind]map[string]string
 	held      map[string]string    // changes that are held: the hash they lead to
 	heldAway  map[string]bool      // deletions that are held
@@ -63,7 +64,7 @@ func (s *storm) newWatcher() {
 	s.watcher = watcher{
 		disk: map[state.Kind]map[string]json.RawMessage{}, orders: map[uint64]given{}, resumed: map[string]uint64{},
 		paused: map[string]bool{}, ordered: map[string]bool{}, left: map[string]bool{}, anew: map[string][]string{},
-		mustGo: map[string]string{}, skip: map[string]bool{}, begun: map[string]deletion{}, down: map[string]*outage{},
+		mustGo: map[string]string{}, replaced: map[string]bool{}, skip: map[string]bool{}, begun: map[string]deletion{}, down: map[string]*outage{},
 		released: map[plan.HoldKind]map[string]string{plan.HoldDeletion: {}, plan.HoldChange: {}},
 		started:  map[string]bool{}, madeOwn: map[string]string{}, about: map[string]birth{}, disowned: map[string]int{},
 		held: map[string]string{}, heldAway: map[string]bool{},

@@ -17,6 +17,7 @@ type world struct {
 	cfg, nextCfg simConfig // of this agent, and of the next
 	linkDown     bool
 	fragile      map[string]bool   // UUIDs of guests that go off soon after each start
+	manifests    int               // one in so many specs is in the manifest
 	meddling     int               // one in so many actions finds that an admin was quicker
 	silence      int               // one in so many calls gets no answer
 	budget       int               // of roll-outs
@@ -42,7 +43,7 @@ func (s *storm) newWorld() {
 			{origin: originManifest, docs: map[string]doc{}, aside: map[string]doc{}},
 		},
 		nextCfg: simConfig{memory: 256},
-		fragile: map[string]bool{}, clones: map[string]string{}, silence: 1 << 30, meddling: 1 << 30,
+		fragile: map[string]bool{}, clones: map[string]string{}, silence: 1 << 30, meddling: 1 << 30, manifests: 2 + s.rng.IntN(5),
 		budget: 1 + s.rng.IntN(2),
 	}
 	s.memory = 8 << 30
@@ -155,7 +156,7 @@ func (s *storm) hostGusts() []gust {
 		{5, s.clockStep},
 		{4, func(string) { s.say("the host reboots"); s.hv.RebootHost(); s.linkDown = false; s.boot() }},
 		{12, s.link},
-		{8, func(string) { s.say("events overflow"); s.hv.EmitOverflow() }},
+		{14, func(string) { s.say("events overflow"); s.hv.EmitOverflow() }},
 		{8, func(string) { s.say("events come twice"); s.hv.DoubleEvents(3) }},
 		{12, func(string) {
 			s.say("events are lost")
