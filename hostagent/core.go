@@ -247,7 +247,7 @@ func (c *Core) networks() []spec.Network {
 	for _, p := range c.merged.Proxies {
 		if p.Spec != nil {
 			for _, n := range p.Spec.Networks {
-				set[n] = true
+				set[n.Network] = true
 			}
 		}
 	}

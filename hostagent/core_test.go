@@ -132,7 +132,7 @@ func (f *farm) spec(name, userData string) spec.Spec {
 	return spec.Spec{
 		Name: name, Image: spec.Image{Key: "d", Source: "/d", SHA256: digest, Format: "qcow2"},
 		CPUs: 1, Memory: 256 << 20, Port: 3128, UserData: spec.Secret(userData), GuestAgent: true,
-		Networks: []spec.Network{{Network: virttest.DefaultNetwork}}, Probe: spec.Probe{Type: spec.ProbeTCP},
+		Networks: []spec.NIC{{Network: spec.Network{Network: virttest.DefaultNetwork}}}, Probe: spec.Probe{Type: spec.ProbeTCP},
 	}
 }
 

@@ -227,5 +227,5 @@ func (c *Core) probed(now time.Time, ev Probed) {
 }
 
 func cmpNetwork(a, b spec.Network) int {
-	return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Bridge, b.Bridge))
+	return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Bridge, b.Bridge), cmp.Compare(a.Direct, b.Direct))
 }

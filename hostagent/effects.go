@@ -172,7 +172,7 @@ func (a *Agent) readNetworks(ctx context.Context, nets []spec.Network) Event {
 			ps, err = a.p.Hypervisor.NetworkPrefixes(ctx, n.Network)
 		}
 		if err != nil {
-			a.p.Log.Debug("network not read", "network", n.Network+n.Bridge, "error", err)
+			a.p.Log.Debug("network not read", "network", n.String(), "error", err)
 			continue
 		}
 		ev.Prefixes[n] = ps

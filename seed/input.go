@@ -59,9 +59,23 @@ type Input struct {
 	// NetworkConfig is shipped as it is. Empty means no file: the guest uses
 	// DHCP on its first interface.
 	NetworkConfig []byte
+	// NICs are the guest's interfaces where one of them has static addresses: a
+	// network-config is made of them. Not together with NetworkConfig.
+	NICs []NIC
 	// GuestAgent adds the script that installs and starts the QEMU guest agent
 	// to the vendor data.
 	GuestAgent bool
+}
+
+// NIC is one of the guest's interfaces.
+type NIC struct {
+	// MAC is by what the guest finds it. It is derived from host and name, so it
+	// is not in ContentHash.
+	MAC string
+	// Addresses are static, each with its network's length; none means DHCP.
+	Addresses []netip.Prefix
+	Gateways  []netip.Addr // at most one of each family
+	DNS       []netip.Addr
 }
 
 // InputError says which part of an Input can not be used and why. It is

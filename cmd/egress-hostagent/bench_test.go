@@ -58,14 +58,14 @@ func (h *hall) settle(b *testing.B, w wired, name string) spec.Spec {
 	b.Helper()
 	s := spec.Spec{
 		Name: name, Image: spec.Image{Key: "debian", SHA256: h.cfg.Catalog.Images["debian"].SHA256, Format: "qcow2"},
-		CPUs: 1, Memory: 256 << 20, Port: 3128, GuestAgent: true, Networks: []spec.Network{{Network: "default"}},
+		CPUs: 1, Memory: 256 << 20, Port: 3128, GuestAgent: true, Networks: []spec.NIC{{Network: spec.Network{Network: "default"}}},
 		Probe: spec.Probe{Type: spec.ProbeTCP}, UserData: spec.Secret("#cloud-config\n"),
 	}
 	const instance = "i-0000000000000001"
 	uuid := domxml.DomainUUID("host-1", name)
 	rec := observe.Record{
 		Version: observe.RecordVersion, Host: "host-1", Name: name, UUID: uuid, Instance: instance, Origin: source.OriginDir,
-		SpecHash: s.Hash().String(), SeedHash: s.SeedInput(instance).ContentHash(), Base: s.Image.SHA256, Format: "qcow2",
+		SpecHash: s.Hash().String(), SeedHash: s.SeedInput(instance, nil).ContentHash(), Base: s.Image.SHA256, Format: "qcow2",
 		SeedFile: s.Image.SHA256, SeedSize: 1 << 16, Created: time.Now(),
 	}
 	paths := w.tree.Paths(name, instance)

@@ -97,7 +97,7 @@ func checkNetworks(ctx context.Context, cfg config.Config, w wired) []finding {
 	for _, e := range w.dir.ReadOnce().Entries {
 		if e.Spec != nil {
 			for _, n := range e.Spec.Networks {
-				nets[n] = true
+				nets[n.Network] = true
 			}
 		}
 	}

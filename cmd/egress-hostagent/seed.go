@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/config"
-	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
@@ -47,7 +47,12 @@ of SPEC gets. It holds the user-data: keep it as private as that is.`,
 			if out == "" {
 				out = name + ".iso"
 			}
-			return buildSeed(cmd, s, instance, out)
+			who, err := whoAmI(cfg)
+			if err != nil {
+				return err
+			}
+			mac := func(n int) string { return domxml.MAC(who.ID, domxml.Identity(s.Name, 0), n) }
+			return buildSeed(cmd, s.SeedInput(instance, mac), out)
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "file to write (default NAME.iso)")
@@ -56,7 +61,7 @@ of SPEC gets. It holds the user-data: keep it as private as that is.`,
 }
 
 // buildSeed stages in a directory of its own, which it removes.
-func buildSeed(cmd *cobra.Command, s spec.Spec, instance, out string) error {
+func buildSeed(cmd *cobra.Command, in seed.Input, out string) error {
 	staging, err := os.MkdirTemp("", "egress-hostagent-seed-")
 	if err != nil {
 		return err
@@ -65,7 +70,7 @@ func buildSeed(cmd *cobra.Command, s spec.Spec, instance, out string) error {
 	if err := seed.UseStaging(staging); err != nil {
 		return err
 	}
-	img, err := seed.Build(s.SeedInput(instance))
+	img, err := seed.Build(in)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) spec() *spec.Spec {
 	return &spec.Spec{
 		Name: "p", Image: spec.Image{SHA256: b.base.SHA256, Format: "qcow2"}, CPUs: 1, Memory: 256 << 20, Disk: 128 << 20,
-		UserData: spec.Secret("#cloud-config\n"), GuestAgent: true, Networks: []spec.Network{{Network: "default"}},
+		UserData: spec.Secret("#cloud-config\n"), GuestAgent: true, Networks: []spec.NIC{{Network: spec.Network{Network: "default"}}},
 	}
 }
 

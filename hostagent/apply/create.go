@@ -18,7 +18,7 @@ import (
 // an overlay is complete.
 func (e *Executor) prepare(ctx context.Context, a plan.Action) error {
 	instance := e.NewInstance()
-	in := a.Spec.SeedInput(instance)
+	in := a.Spec.SeedInput(instance, e.macs(a))
 	img, err := seed.Build(in)
 	if err != nil {
 		return seedError(a.Name, err)
@@ -37,6 +37,13 @@ func (e *Executor) prepare(ctx context.Context, a plan.Action) error {
 		return err
 	}
 	return e.Tree.CreateOverlay(ctx, a.Name, instance, *a.Base, a.Spec.Disk)
+}
+
+// macs gives the addresses of the NICs of an action's domain.
+func (e *Executor) macs(a plan.Action) func(n int) string {
+	return func(n int) string {
+		return domxml.MAC(e.HostID, domxml.Identity(a.Name, a.Generation), n)
+	}
 }
 
 // created is the time of a new incarnation, after those of all there are: in the
@@ -127,7 +134,7 @@ func (e *Executor) ensureSeed(a plan.Action, rec observe.Record) error {
 	if inc, ok := e.incarnation(a); ok && inc.Seed {
 		return nil
 	}
-	in := a.Spec.SeedInput(a.Instance)
+	in := a.Spec.SeedInput(a.Instance, e.macs(a))
 	if in.ContentHash() != rec.SeedHash {
 		return fmt.Errorf("seed of %s is missing and its spec has other content by now", a.Name)
 	}

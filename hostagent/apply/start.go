@@ -44,12 +44,13 @@ func (e *Executor) whyNotStarted(ctx context.Context, a plan.Action, err error) 
 	ctx, cancel := context.WithTimeout(ctx, whyWait)
 	defer cancel()
 	for _, n := range a.Spec.Networks {
-		if n.Network == "" {
+		network := n.Network.Network
+		if network == "" {
 			continue
 		}
-		if active, netErr := e.Hypervisor.NetworkActive(ctx, n.Network); netErr == nil && !active {
+		if active, netErr := e.Hypervisor.NetworkActive(ctx, network); netErr == nil && !active {
 			return &observe.Error{Op: "start domain of", Object: a.Name, Class: observe.Transient,
-				Err: fmt.Errorf("network %s is not active; start it: virsh net-start %s (%w)", n.Network, n.Network, err)}
+				Err: fmt.Errorf("network %s is not active; start it: virsh net-start %s (%w)", network, network, err)}
 		}
 	}
 	return err

@@ -84,7 +84,7 @@ func interfaces(in Input) []libvirtxml.DomainInterface {
 		if n.Bridge != "" {
 			src.Bridge = &libvirtxml.DomainInterfaceSourceBridge{Bridge: n.Bridge}
 		} else {
-			src.Network = &libvirtxml.DomainInterfaceSourceNetwork{Network: n.Network}
+			src.Network = &libvirtxml.DomainInterfaceSourceNetwork{Network: n.Network.Network}
 		}
 		out = append(out, libvirtxml.DomainInterface{
 			MAC:    &libvirtxml.DomainInterfaceMAC{Address: MAC(in.Owner.Host, Identity(in.Owner.Name, in.Owner.Generation), i)},

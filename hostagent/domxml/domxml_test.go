@@ -22,7 +22,7 @@ func input(a Acceleration) Input {
 		DomainName: DomainName(name),
 		Spec: spec.Spec{
 			Name: name, CPUs: 2, Memory: 2 << 30,
-			Networks: []spec.Network{{Network: "default"}, {Bridge: "br0"}},
+			Networks: []spec.NIC{{Network: spec.Network{Network: "default"}}, {Network: spec.Network{Bridge: "br0"}}},
 		},
 		Owner: observe.Ownership{
 			Host: "host-1", Name: name, Instance: "i-0123456789abcdef", Origin: "dir",

@@ -67,7 +67,7 @@ func (w *world) spec(name string) spec.Spec {
 	return spec.Spec{
 		Name: name, Image: spec.Image{Key: "debian", SHA256: digest, Format: "qcow2"}, CPUs: 1, Memory: 512 << 20,
 		Port: 3128, UserData: spec.Secret("#cloud-config\n"), GuestAgent: true,
-		Networks: []spec.Network{nat}, Probe: spec.Probe{Type: spec.ProbeTCP},
+		Networks: []spec.NIC{{Network: nat}}, Probe: spec.Probe{Type: spec.ProbeTCP},
 	}
 }
 

@@ -211,7 +211,7 @@ func (p *planner) nics(s *subject) []observe.NIC {
 	for i, n := range sp.Networks {
 		out = append(out, observe.NIC{
 			MAC:      domxml.MAC(p.Policy.HostID, domxml.Identity(s.name, p.Generations[s.name]), i),
-			Prefixes: p.Observed.Prefixes[n],
+			Prefixes: p.Observed.Prefixes[n.Network],
 		})
 	}
 	return out

@@ -48,7 +48,7 @@ type draft struct {
 	port               int
 	userData           Secret
 	guestAgent         bool
-	networks           []Network
+	networks           []NIC
 	probe              Probe
 	labels             map[string]string
 
@@ -103,7 +103,7 @@ func (d *draft) complete(t *doc.Table, def Defaults) {
 		d.guestAgent = true
 	}
 	if !t.Has("network") {
-		d.networks = []Network{orElse(def.Network, Network{Network: DefaultNetwork})}
+		d.networks = []NIC{{Network: orElse(def.Network, Network{Network: DefaultNetwork})}}
 	}
 	d.probe.Type = orElse(d.probe.Type, ProbeTCP)
 	if d.probe.Type == ProbeHTTP {

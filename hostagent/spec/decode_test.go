@@ -43,7 +43,7 @@ func TestDecodeTOML(t *testing.T) {
 	t.Parallel()
 	base := spec.Spec{
 		Name: "p1", Image: debian13, MachineType: "small", CPUs: 1, Memory: 512 * spec.MiB, Port: 3128, GuestAgent: true,
-		Networks: []spec.Network{{Network: "default"}}, Probe: spec.Probe{Type: "tcp"},
+		Networks: []spec.NIC{{Network: spec.Network{Network: "default"}}}, Probe: spec.Probe{Type: "tcp"},
 	}
 	with := func(change func(*spec.Spec)) spec.Spec {
 		s := base
@@ -54,7 +54,7 @@ func TestDecodeTOML(t *testing.T) {
 	defaults.Defaults = spec.Defaults{Image: "debian-12", MachineType: "large", Disk: 20 * spec.GiB, Port: 8080, Network: spec.Network{Bridge: "br9"}}
 	fromDefaults := spec.Spec{
 		Name: "p1", Image: debian12, MachineType: "large", CPUs: 8, Memory: 16 * spec.GiB, Disk: 20 * spec.GiB, Port: 8080, GuestAgent: true,
-		Networks: []spec.Network{{Bridge: "br9"}}, Probe: spec.Probe{Type: "tcp"},
+		Networks: []spec.NIC{{Network: spec.Network{Bridge: "br9"}}}, Probe: spec.Probe{Type: "tcp"},
 	}
 	tests := []struct {
 		name, text string
@@ -93,7 +93,7 @@ expect_status = 200
 			s.Disk, s.Port, s.GuestAgent = 10*spec.GiB, 3129, false
 			s.UserData = spec.Secret("#cloud-config\n")
 			s.Labels = map[string]string{"region": "eu"}
-			s.Networks = []spec.Network{{Bridge: "br0"}, {Network: "lan"}}
+			s.Networks = []spec.NIC{{Network: spec.Network{Bridge: "br0"}}, {Network: spec.Network{Network: "lan"}}}
 			s.Hold, s.Off, s.Drain, s.SkipCleanup = true, true, 20*time.Second, true
 			s.Probe = spec.Probe{Type: "http", URL: "http://connectivity.example/generate_204", ExpectStatus: 200}
 		})},

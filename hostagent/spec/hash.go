@@ -32,10 +32,10 @@ func (s Spec) Hash() Hash {
 	field(inc, "format", s.Image.Format)
 	field(inc, "disk", strconv.FormatInt(int64(s.Disk), 10))
 	for _, n := range s.Networks {
-		field(inc, "network", n.Network)
+		field(inc, "network", n.Network.Network)
 		field(inc, "bridge", n.Bridge)
 	}
-	field(inc, "seed", s.SeedInput("").ContentHash())
+	field(inc, "seed", s.SeedInput("", nil).ContentHash())
 	mach := sha256.New()
 	field(mach, "cpus", strconv.Itoa(s.CPUs))
 	field(mach, "memory", strconv.FormatInt(int64(s.Memory), 10))

@@ -13,17 +13,17 @@ func pinned() map[string]spec.Spec {
 	return map[string]spec.Spec{
 		"minimal": {
 			Name: "a", Image: debian13, CPUs: 1, Memory: 512 * spec.MiB, Port: 3128, GuestAgent: true,
-			Networks: []spec.Network{{Network: "default"}}, Probe: spec.Probe{Type: "tcp"},
+			Networks: []spec.NIC{{Network: spec.Network{Network: "default"}}}, Probe: spec.Probe{Type: "tcp"},
 		},
 		"full": {
 			Name: "Edge_1", Image: debian12, MachineType: "large", CPUs: 8, Memory: 16 * spec.GiB, Disk: 10 * spec.GiB, Port: 8080,
-			UserData: spec.Secret("#cloud-config\r\n# größe\n"), Networks: []spec.Network{{Bridge: "br0"}, {Network: "lan"}},
+			UserData: spec.Secret("#cloud-config\r\n# größe\n"), Networks: []spec.NIC{{Network: spec.Network{Bridge: "br0"}}, {Network: spec.Network{Network: "lan"}}},
 			Probe:  spec.Probe{Type: "http", URL: "http://c.example/", ExpectStatus: 204},
 			Labels: map[string]string{"region": "eu", "tier": "1"},
 		},
 		"binary": {
 			Name: "edge.example.test", Image: debian12, CPUs: 64, Memory: spec.TiB, Disk: 16 * spec.TiB, Port: 1, GuestAgent: true,
-			UserData: spec.Secret("\x1f\x8b\x00\xff"), Networks: []spec.Network{{Bridge: "br0"}}, Probe: spec.Probe{Type: "tcp"},
+			UserData: spec.Secret("\x1f\x8b\x00\xff"), Networks: []spec.NIC{{Network: spec.Network{Bridge: "br0"}}}, Probe: spec.Probe{Type: "tcp"},
 		},
 	}
 }
@@ -60,7 +60,7 @@ func TestHashCovers(t *testing.T) {
 		{"image digest", func(s *spec.Spec) { s.Image.SHA256 = strings.Repeat("f", 64) }, incarnation},
 		{"image format", func(s *spec.Spec) { s.Image.Format = "qcow2" }, incarnation},
 		{"disk", func(s *spec.Spec) { s.Disk++ }, incarnation},
-		{"network to bridge", func(s *spec.Spec) { s.Networks[1] = spec.Network{Bridge: "lan"} }, incarnation},
+		{"network to bridge", func(s *spec.Spec) { s.Networks[1] = spec.NIC{Network: spec.Network{Bridge: "lan"}} }, incarnation},
 		{"network order", func(s *spec.Spec) { s.Networks[0], s.Networks[1] = s.Networks[1], s.Networks[0] }, incarnation},
 		{"one network less", func(s *spec.Spec) { s.Networks = s.Networks[:1] }, incarnation},
 		{"user-data byte", func(s *spec.Spec) { s.UserData = append(s.UserData, '\n') }, incarnation},

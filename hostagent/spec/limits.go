@@ -14,6 +14,7 @@ const (
 	MinDisk     = 1 * GiB // apart from 0, the base image's own size
 	MaxDisk     = 16 * TiB
 	MaxNetworks = 8
+	MaxVLAN     = 4094
 
 	MaxLabels     = 32
 	MaxLabelName  = 63  // bytes

@@ -31,7 +31,7 @@ func (d *draft) own(t *doc.Table) string {
 	given("disk", strconv.FormatInt(int64(d.disk), 10))
 	given("install_guest_agent", strconv.FormatBool(d.guestAgent))
 	for _, n := range d.networks {
-		field(h, "network", n.Network)
+		field(h, "network", n.Network.Network)
 		field(h, "bridge", n.Bridge)
 	}
 	if slices.ContainsFunc(userDataKeys, t.Has) {

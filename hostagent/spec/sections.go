@@ -11,11 +11,11 @@ import (
 )
 
 // networks reads the [[network]] tables.
-func networks(t *doc.Table) []Network {
-	var out []Network
+func networks(t *doc.Table) []NIC {
+	var out []NIC
 	for _, n := range t.Tables("network", MaxNetworks) {
 		if nic, ok := DecodeNetwork(n); ok {
-			out = append(out, nic)
+			out = append(out, NIC{Network: nic})
 			continue
 		}
 		if !n.Has("network") && !n.Has("bridge") {
@@ -51,7 +51,7 @@ func probeType(typ string) (string, error) {
 	switch typ {
 	case ProbeTCP, ProbeHTTP:
 		return typ, nil
-	case "connect", "socks5":
+	case ProbeConnect, ProbeSOCKS5:
 		return "", fmt.Errorf("%q is not supported yet; want %q or %q", typ, ProbeTCP, ProbeHTTP)
 	}
 	return "", fmt.Errorf("%q is no type of probe; want %q or %q", clip(typ), ProbeTCP, ProbeHTTP)

@@ -7,7 +7,9 @@
 package spec
 
 import (
+	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/seed"
@@ -24,8 +26,11 @@ type Spec struct {
 	Disk        Size   // bytes; 0 means the base image's own virtual size
 	Port        int    // the proxy's TCP port in the guest, 1 to 65535
 	UserData    Secret // shipped to the guest byte for byte
-	GuestAgent  bool   // install the QEMU guest agent through vendor data
-	Networks    []Network
+	VendorData  Secret // the user's own; nil means none, which is not the same as empty
+	NetworkConf Secret // network_config: shipped as it is; empty means none
+	Vars        map[string]Secret
+	GuestAgent  bool // install the QEMU guest agent through vendor data
+	Networks    []NIC
 	Probe       Probe
 	Labels      map[string]string
 
@@ -40,23 +45,44 @@ type Spec struct {
 	Own string
 }
 
-// Network is one NIC. Exactly one of Network and Bridge is set.
+// Network is what a NIC is attached to. Exactly one of its fields is set.
 type Network struct {
 	Network string // a libvirt network's name
 	Bridge  string // a host bridge's name
+	Direct  string // a host interface's name: macvtap on it, in bridge mode
+}
+
+// String gives the name of what is attached to, whatever it is.
+func (n Network) String() string { return n.Network + n.Bridge + n.Direct }
+
+// NIC is one of a guest's network interfaces.
+type NIC struct {
+	Network
+	VLAN         int            // tag, 1 to MaxVLAN; 0: none
+	Isolated     bool           // no traffic to other isolated ports of the same bridge
+	CleanTraffic bool           // libvirt's filter "clean-traffic": no other MAC, IP or ARP address than its own
+	Inbound      Rate           // to the guest; 0: no limit
+	Outbound     Rate           // from the guest; 0: no limit
+	Addresses    []netip.Prefix // static ones, each with its network's length; none: DHCP
+	Gateways     []netip.Addr   // at most one of each family
+	DNS          []netip.Addr
 }
 
 // Probe types. ProbeTCP is the default.
 const (
-	ProbeTCP  = "tcp"
-	ProbeHTTP = "http"
+	ProbeTCP     = "tcp"
+	ProbeHTTP    = "http"
+	ProbeConnect = "connect"
+	ProbeSOCKS5  = "socks5"
 )
 
 // Probe says how to find out that the proxy works.
 type Probe struct {
-	Type         string // ProbeTCP or ProbeHTTP
-	URL          string // ProbeHTTP: what to ask for through the proxy; http only
-	ExpectStatus int    // ProbeHTTP: the status that counts as reachable; default 204
+	Type         string // one of the Probe types
+	URL          string // what to ask for through the proxy: http; with ProbeConnect and ProbeSOCKS5 https too
+	Target       string // ProbeConnect and ProbeSOCKS5 without URL: HOST:PORT to be connected to
+	ExpectStatus int    // with URL: the status that counts as reachable; default 204
+	Credentials  string // absolute path of a file with "user:password" for the proxy; resolved; empty: none
 }
 
 // Image is an entry of the config's [images] table, with its key.
@@ -83,6 +109,7 @@ type MachineType struct {
 type Catalog struct {
 	Images       map[string]Image
 	MachineTypes map[string]MachineType
+	Credentials  map[string]string // of probes: the paths of their files, by key
 	Defaults     Defaults
 }
 
@@ -96,12 +123,32 @@ type Defaults struct {
 }
 
 // SeedInput is what the guest of this spec is seeded with in the incarnation
-// named by instanceID.
-func (s Spec) SeedInput(instanceID string) seed.Input {
-	return seed.Input{
-		InstanceID: instanceID,
-		Hostname:   Hostname(s.Name),
-		UserData:   s.UserData,
-		GuestAgent: s.GuestAgent,
+// named by instanceID. mac gives the address of NIC number n; it may be nil
+// where only the input's ContentHash is wanted.
+func (s Spec) SeedInput(instanceID string, mac func(n int) string) seed.Input {
+	in := seed.Input{
+		InstanceID:    instanceID,
+		Hostname:      Hostname(s.Name),
+		UserData:      s.UserData,
+		VendorData:    s.VendorData,
+		NetworkConfig: s.NetworkConf,
+		GuestAgent:    s.GuestAgent,
 	}
+	for key, value := range s.Vars {
+		if in.Vars == nil {
+			in.Vars = make(map[string]string, len(s.Vars))
+		}
+		in.Vars[key] = string(value)
+	}
+	if !slices.ContainsFunc(s.Networks, func(n NIC) bool { return len(n.Addresses) > 0 }) {
+		return in
+	}
+	for i, n := range s.Networks {
+		nic := seed.NIC{Addresses: n.Addresses, Gateways: n.Gateways, DNS: n.DNS}
+		if mac != nil {
+			nic.MAC = mac(i)
+		}
+		in.NICs = append(in.NICs, nic)
+	}
+	return in
 }

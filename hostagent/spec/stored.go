@@ -86,11 +86,11 @@ func toStored(s Spec) stored {
 		Version: StoredVersion, Name: s.Name, Own: s.Own,
 		Image: s.Image.Key, ImageSource: s.Image.Source, ImageSHA256: s.Image.SHA256, ImageFormat: s.Image.Format,
 		MachineType: s.MachineType, CPUs: s.CPUs, Memory: s.Memory.String(), Disk: s.Disk.String(),
-		Port: s.Port, GuestAgent: s.GuestAgent, Probe: storedProbe(s.Probe), Labels: s.Labels,
+		Port: s.Port, GuestAgent: s.GuestAgent, Probe: storedProbe{s.Probe.Type, s.Probe.URL, s.Probe.ExpectStatus}, Labels: s.Labels,
 		OnChange: onChange.word(s.Hold), Power: power.word(s.Off), Drain: s.Drain.String(), SkipCleanup: s.SkipCleanup,
 	}
 	for _, n := range s.Networks {
-		out.Networks = append(out.Networks, storedNetwork(n))
+		out.Networks = append(out.Networks, storedNetwork{Network: n.Network.Network, Bridge: n.Bridge})
 	}
 	if s.UserData != nil {
 		packed := base64.StdEncoding.EncodeToString(s.UserData)

@@ -20,7 +20,7 @@ func complete() spec.Spec {
 	return spec.Spec{
 		Name: "Edge_1", Image: debian12, MachineType: "large", CPUs: 8, Memory: 16 * spec.GiB, Disk: 1537 * spec.MiB, Port: 8080,
 		UserData: spec.Secret("#cloud-config\r\n# größe \x00\xff\n"), GuestAgent: true,
-		Networks: []spec.Network{{Bridge: "br0"}, {Network: "lan"}},
+		Networks: []spec.NIC{{Network: spec.Network{Bridge: "br0"}}, {Network: spec.Network{Network: "lan"}}},
 		Probe:    spec.Probe{Type: "http", URL: "http://c.example/?a=<1>&b=2", ExpectStatus: 200},
 		Labels:   map[string]string{"region": "eu <&> \u2028 größe", "empty": ""},
 		Hold:     true, Off: true, Drain: 1*time.Minute + 1, SkipCleanup: true,
@@ -138,7 +138,7 @@ func randomSpec(r *rand.Rand) spec.Spec {
 		s.Disk = spec.MinDisk + spec.Size(r.Int64N(int64((spec.MaxDisk-spec.MinDisk)/spec.KiB)+1))*spec.KiB
 	}
 	for range 1 + r.IntN(spec.MaxNetworks) {
-		s.Networks = append(s.Networks, []spec.Network{{Network: pick("lan", "default")}, {Bridge: pick("br0", "b23456789012345")}}[r.IntN(2)])
+		s.Networks = append(s.Networks, spec.NIC{Network: []spec.Network{{Network: pick("lan", "default")}, {Bridge: pick("br0", "b23456789012345")}}[r.IntN(2)]})
 	}
 	if r.IntN(2) == 0 {
 		s.Probe = spec.Probe{Type: "http", URL: pick("http://x/", "http://[2001:db8::1]:80/ü?<>&\u2028"), ExpectStatus: 100 + r.IntN(500)}
@@ -185,7 +185,7 @@ func TestI15_LargestSpecIsWithinMaxStored(t *testing.T) {
 		s.Labels[fmt.Sprintf("%s%02d", strings.Repeat("l", spec.MaxLabelName-2), i)] = wide(spec.MaxLabelValue)
 	}
 	for len(s.Networks) < spec.MaxNetworks {
-		s.Networks = append(s.Networks, spec.Network{Network: strings.Repeat("n", spec.MaxName)})
+		s.Networks = append(s.Networks, spec.NIC{Network: spec.Network{Network: strings.Repeat("n", spec.MaxName)}})
 	}
 	s.UserData = spec.Secret{}
 	data, err := spec.Encode(s)

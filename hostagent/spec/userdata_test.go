@@ -73,7 +73,7 @@ func TestI07_UserDataBytes(t *testing.T) {
 			if string(s.UserData) != tt.want {
 				t.Errorf("user-data of %d bytes %.200q; want %d bytes %.200q", len(s.UserData), string(s.UserData), len(tt.want), tt.want)
 			}
-			if in := s.SeedInput("i-0123456789abcdef"); string(in.UserData) != tt.want {
+			if in := s.SeedInput("i-0123456789abcdef", nil); string(in.UserData) != tt.want {
 				t.Error("the seed gets other bytes")
 			}
 		})
