@@ -17,12 +17,14 @@ const HashVersion = 1
 // Hash identifies what of a spec a domain was made from. The Incarnation part
 // covers what can change only with a new overlay (image digest, disk,
 // networks, seed content), the Machine part what a redefine and restart
-// changes (cpus, memory). Labels, probe and port are in neither, nor is what
-// says how and when to act: Hold, Off, Drain and SkipCleanup.
+// changes (cpus, memory), the Live part what a running domain takes on (the
+// bandwidth of its NICs). Labels, probe and port are in none of them, nor is
+// what says how and when to act: Hold, Off, Drain and SkipCleanup.
 type Hash struct {
 	Version     int
 	Incarnation string // 32 hex digits
 	Machine     string // 32 hex digits
+	Live        string // 32 hex digits; empty when nothing of it is set
 }
 
 // Hash computes the current version's hash.
@@ -31,9 +33,18 @@ func (s Spec) Hash() Hash {
 	field(inc, "image", s.Image.SHA256)
 	field(inc, "format", s.Image.Format)
 	field(inc, "disk", strconv.FormatInt(int64(s.Disk), 10))
+	set := func(name, value string, is bool) { // a key that is not used leaves no trace
+		if is {
+			field(inc, name, value)
+		}
+	}
 	for _, n := range s.Networks {
 		field(inc, "network", n.Network.Network)
 		field(inc, "bridge", n.Bridge)
+		set("direct", n.Direct, n.Direct != "")
+		set("vlan", strconv.Itoa(n.VLAN), n.VLAN != 0)
+		set("isolated", "", n.Isolated)
+		set("clean_traffic", "", n.CleanTraffic)
 	}
 	field(inc, "seed", s.SeedInput("", nil).ContentHash())
 	mach := sha256.New()
@@ -43,7 +54,25 @@ func (s Spec) Hash() Hash {
 		Version:     HashVersion,
 		Incarnation: hex.EncodeToString(inc.Sum(nil)[:16]),
 		Machine:     hex.EncodeToString(mach.Sum(nil)[:16]),
+		Live:        s.live(),
 	}
+}
+
+func (s Spec) live() string {
+	h, limited := sha256.New(), false
+	for i, n := range s.Networks {
+		if n.Inbound == 0 && n.Outbound == 0 {
+			continue
+		}
+		limited = true
+		field(h, "nic", strconv.Itoa(i))
+		field(h, "inbound", strconv.FormatInt(int64(n.Inbound), 10))
+		field(h, "outbound", strconv.FormatInt(int64(n.Outbound), 10))
+	}
+	if !limited {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // field writes a self-delimiting (name, value) pair, so that no two different
@@ -52,20 +81,25 @@ func field(w io.Writer, name, value string) {
 	fmt.Fprintf(w, "%d:%s=%d:%s;", len(name), name, len(value), value)
 }
 
-// String gives the form kept in metadata and records: "1:INCARNATION:MACHINE".
+// String gives the form kept in metadata and records: "1:INCARNATION:MACHINE",
+// and ":LIVE" if there is such a part.
 func (h Hash) String() string {
-	return fmt.Sprintf("%d:%s:%s", h.Version, h.Incarnation, h.Machine)
+	text := fmt.Sprintf("%d:%s:%s", h.Version, h.Incarnation, h.Machine)
+	if h.Live != "" {
+		text += ":" + h.Live
+	}
+	return text
 }
 
 // ParseHash reads what String wrote. It accepts any version of at least 1.
 func ParseHash(s string) (Hash, error) {
 	part := strings.Split(s, ":")
-	if len(part) != 3 {
-		return Hash{}, fmt.Errorf("spec hash %q: want VERSION:INCARNATION:MACHINE", s)
+	if len(part) != 3 && (len(part) != 4 || part[3] == "") {
+		return Hash{}, fmt.Errorf("spec hash %q: want VERSION:INCARNATION:MACHINE[:LIVE]", s)
 	}
 	v, err := strconv.Atoi(part[0])
 	if err != nil || v < 1 {
 		return Hash{}, fmt.Errorf("spec hash %q: version is not a positive integer", s)
 	}
-	return Hash{Version: v, Incarnation: part[1], Machine: part[2]}, nil
+	return Hash{Version: v, Incarnation: part[1], Machine: part[2], Live: strings.Join(part[3:], "")}, nil
 }
