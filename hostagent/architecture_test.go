@@ -20,7 +20,7 @@ var layers = map[string][]string{
 	"hostagent/internal/doc": {},
 	"hostagent/status":       {},
 	"hostagent/upstream":     {},
-	"hostagent/probe":        {},
+	"hostagent/probe":        {"hostagent/spec"},
 	"hostagent/state":        {},
 	"hostagent/order":        {},
 	"hostagent/spec":         {"seed", "hostagent/internal/doc"},

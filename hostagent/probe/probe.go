@@ -1,5 +1,6 @@
 // Package probe owns the question whether a proxy works: one bounded attempt
-// at one address, by connecting or by fetching a URL through the proxy.
+// at one address, by connecting to it or by making it do its work (fetch a URL,
+// or connect to somewhere by HTTP CONNECT or SOCKS5).
 //
 // When to probe, how often, and what a failure means for a guest is left to
 // the caller; nothing here retries or remembers.
@@ -7,43 +8,34 @@ package probe
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
+	"crypto/x509"
 	"net"
 	"net/netip"
-	"syscall"
 	"time"
 )
 
 // Types of probes, by the names that specs use.
 const (
-	TypeTCP  = "tcp"  // connect, and nothing more
-	TypeHTTP = "http" // fetch a URL through the proxy
+	TypeTCP     = "tcp"     // connect, and nothing more
+	TypeHTTP    = "http"    // fetch a URL through the proxy
+	TypeConnect = "connect" // have the proxy connect by HTTP CONNECT (RFC 9110, section 9.3.6)
+	TypeSOCKS5  = "socks5"  // have the proxy connect by SOCKS version 5 (RFC 1928)
 )
 
 // DefaultTimeout bounds a probe when Prober.Timeout is zero.
 const DefaultTimeout = 5 * time.Second
 
-// Reasons of a failed probe.
-const (
-	ReasonBadTarget        = "BadTarget"        // the target itself can not be probed; nothing was sent
-	ReasonCanceled         = "Canceled"         // the caller gave up: says nothing about the proxy
-	ReasonTimeout          = "Timeout"          // no complete answer before the deadline
-	ReasonConnectRefused   = "ConnectRefused"   // nothing listens on the port
-	ReasonUnreachable      = "Unreachable"      // no route to the address
-	ReasonConnectFailed    = "ConnectFailed"    // any other failure to connect
-	ReasonConnectionClosed = "ConnectionClosed" // accepted, then closed without a complete answer
-	ReasonBadResponse      = "BadResponse"      // what came is not an acceptable HTTP answer
-	ReasonUnexpectedStatus = "UnexpectedStatus" // an answer, but not with the expected status
-)
-
-// Target is what to probe and how.
+// Target is what to probe and how. It is comparable: equal targets are probed
+// alike.
 type Target struct {
 	Addr         netip.AddrPort // the proxy
-	Type         string         // TypeTCP or TypeHTTP
-	URL          string         // TypeHTTP: an absolute http URL to fetch through the proxy
-	ExpectStatus int            // TypeHTTP: the status that counts as success
+	Type         string         // one of the Type constants
+	URL          string         // what to fetch: http; with TypeConnect and TypeSOCKS5 https too. Not with TypeTCP
+	Dest         string         // TypeConnect and TypeSOCKS5 without URL: HOST:PORT, the connection to which is enough
+	ExpectStatus int            // with URL: the status that counts as success
+	// Credentials is the path of a file with one line "user:password" for the
+	// proxy, read anew for each probe; empty: none. TypeTCP does not use it.
+	Credentials string
 }
 
 // Result is the outcome of one probe.
@@ -51,25 +43,37 @@ type Result struct {
 	OK     bool
 	Reason string // empty when OK, else one of the Reason constants
 	// Detail says more, for people. A guest has a hand in it: it is at most
-	// MaxDetail bytes, with everything that does not print escaped.
+	// MaxDetail bytes, with everything that does not print escaped, and quotes
+	// nothing that came from a peer that was sent credentials.
 	Detail  string
-	Latency time.Duration // from the start of the connect to the end of the probe
-	// EgressAddress is the body of a successful ProbeHTTP answer when that is
-	// nothing but an IP address, as address echo services give; else empty. It
-	// is the proxy's claim: to be shown, not to be acted on.
-	EgressAddress string
+	Latency time.Duration // from the start of the probe to its end
+	// EgressAddress is the body of the expected answer when that is nothing but
+	// an IP address, as address echo services give; else it is not valid. It is
+	// the proxy's claim: to be shown, not to be acted on.
+	EgressAddress netip.Addr
+}
+
+// Void tells that the probe says nothing about the proxy: it could not be
+// made, or the caller gave up.
+func (r Result) Void() bool {
+	switch r.Reason {
+	case ReasonBadTarget, ReasonCredentialsMissing, ReasonBadCredentials, ReasonCanceled:
+		return true
+	}
+	return false
 }
 
 // Prober makes probes. The zero value is ready to use.
 type Prober struct {
-	Timeout time.Duration // of a whole probe; 0 means DefaultTimeout
+	Timeout time.Duration  // of a whole probe; 0 means DefaultTimeout
+	Roots   *x509.CertPool // what certificates of https URLs are verified with; nil: the system's
 }
 
 // Probe makes one attempt at t. It ends at the Prober's timeout or with ctx,
 // whichever is first, and leaves no goroutine or connection behind.
 //
 // A TypeTCP probe succeeds as soon as the connection is established: a
-// peer that accepts and closes at once passes it. Only TypeHTTP tells
+// peer that accepts and closes at once passes it. Only the other types tell
 // whether a proxy answers.
 func (p Prober) Probe(ctx context.Context, t Target) Result {
 	timeout := p.Timeout
@@ -79,70 +83,61 @@ func (p Prober) Probe(ctx context.Context, t Target) Result {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	start := time.Now()
-	r := attempt(ctx, t)
+	r := p.attempt(ctx, t)
 	r.Latency = time.Since(start)
 	r.Detail = printable(r.Detail)
 	return r
 }
 
-func attempt(ctx context.Context, t Target) Result {
-	if !t.Addr.IsValid() || t.Addr.Port() == 0 {
-		return Result{Reason: ReasonBadTarget, Detail: "the proxy has no address or no port"}
-	}
-	switch t.Type {
-	case TypeTCP:
-		return connect(ctx, t.Addr)
-	case TypeHTTP:
-		return fetch(ctx, t)
-	default:
-		return Result{Reason: ReasonBadTarget, Detail: fmt.Sprintf("unknown probe type %q", t.Type)}
-	}
-}
-
-func connect(ctx context.Context, addr netip.AddrPort) Result {
-	conn, err := dial(ctx, addr)
+func (p Prober) attempt(ctx context.Context, t Target) Result {
+	j, err := p.prepare(ctx, t)
 	if err != nil {
 		return failure(err)
 	}
-	conn.Close()
-	return Result{OK: true}
-}
-
-func dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr.String())
-}
-
-// failure classifies what stopped a probe.
-func failure(err error) Result {
-	r := Result{Reason: reason(err), Detail: err.Error()}
-	switch r.Reason {
-	case ReasonTimeout:
-		r.Detail = "no complete answer before the deadline"
-	case ReasonConnectionClosed:
-		r.Detail = "the peer closed the connection before its answer was complete"
+	r, err := j.run(ctx)
+	if err != nil {
+		r = failure(err)
+	}
+	if j.auth != nil {
+		r = unquoted(r)
 	}
 	return r
 }
 
-func reason(err error) string {
-	var timeout net.Error
-	var op *net.OpError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return ReasonCanceled
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return ReasonTimeout
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return ReasonConnectRefused
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return ReasonUnreachable
-	case errors.As(err, &op) && op.Op == "dial":
-		return ReasonConnectFailed
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return ReasonConnectionClosed
-	default:
-		return ReasonBadResponse
+// run connects to the proxy and does the job there.
+func (j job) run(ctx context.Context) (Result, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", j.Addr.String())
+	if err != nil {
+		return Result{}, err
 	}
+	defer conn.Close()
+	// The past as deadline ends a read or write that is under way.
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	r, err := j.do(ctx, conn)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return r, err
+}
+
+func (j job) do(ctx context.Context, conn net.Conn) (Result, error) {
+	switch j.Type {
+	case TypeHTTP:
+		return j.fetchByProxy(conn)
+	case TypeConnect:
+		tunnel, err := j.connect(conn)
+		if err != nil {
+			return Result{}, err
+		}
+		return j.useTunnel(ctx, tunnel)
+	case TypeSOCKS5:
+		if err := j.socks5(conn); err != nil {
+			return Result{}, err
+		}
+		return j.useTunnel(ctx, conn)
+	}
+	return Result{OK: true}, nil
 }
