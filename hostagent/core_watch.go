@@ -151,7 +151,8 @@ func (c *Core) target(p status.Proxy) probe.Target {
 	sp := c.memory.Proxies[p.Name].Last
 	return probe.Target{
 		Addr: netip.AddrPortFrom(p.Addresses[0].Address, uint16(sp.Port)),
-		Type: sp.Probe.Type, URL: sp.Probe.URL, ExpectStatus: sp.Probe.ExpectStatus,
+		Type: sp.Probe.Type, URL: sp.Probe.URL, Dest: sp.Probe.Target, ExpectStatus: sp.Probe.ExpectStatus,
+		Credentials: sp.Probe.Credentials,
 	}
 }
 
@@ -215,8 +216,8 @@ func (c *Core) probed(now time.Time, ev Probed) {
 	}
 	w.probing = false
 	c.obs.Probes[ev.Name] = plan.Probe{
-		Target: ev.Target.Addr, OK: ev.Result.OK, Reason: ev.Result.Reason, Detail: ev.Result.Detail,
-		Latency: ev.Result.Latency, At: now,
+		Target: ev.Target.Addr, OK: ev.Result.OK, Void: ev.Result.Void(), Reason: ev.Result.Reason, Detail: ev.Result.Detail,
+		Latency: ev.Result.Latency, Egress: ev.Result.EgressAddress, At: now,
 	}
 	if ev.Result.OK {
 		w.probes, w.nextProbe = 0, now.Add(c.set.ProbeInterval)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -109,12 +110,13 @@ func printList(out io.Writer, host status.Host, format string) error {
 		Name      string            `json:"name"`
 		URL       string            `json:"url"`
 		Addresses []status.Address  `json:"addresses"`
+		Egress    netip.Addr        `json:"egress_address,omitzero"` // the proxy's claim
 		Labels    map[string]string `json:"labels,omitempty"`
 	}
 	list := []entry{}
 	for _, p := range host.Proxies {
 		if serves(p) {
-			list = append(list, entry{p.Name, p.URL, p.Addresses, p.Labels})
+			list = append(list, entry{p.Name, p.URL, p.Addresses, p.Egress, p.Labels})
 		}
 	}
 	if format == "json" {
@@ -290,6 +292,9 @@ func printProxy(out io.Writer, p status.Proxy, now time.Time) {
 			stale = ", stale"
 		}
 		row("address", fmt.Sprintf("%s (%s, %s ago%s)", a.Address, a.Source, span(now.Sub(a.Seen)), stale))
+	}
+	if p.Egress.IsValid() {
+		row("egress", p.Egress.String()+" (by its own account)")
 	}
 	row("next", p.Next)
 	row("spec", strings.TrimSpace(p.Origin+" "+p.File))

@@ -107,6 +107,32 @@ func TestListShowsWhatServes(t *testing.T) {
 	}
 }
 
+func TestEgressAddressIsShown(t *testing.T) {
+	t.Parallel()
+	p := status.Proxy{Name: "p", URL: "http://192.0.2.7:3128", Egress: netip.MustParseAddr("203.0.113.7")}
+	for _, typ := range []string{status.Running, status.Addressed, status.Reachable} {
+		p.Conditions = append(p.Conditions, status.Condition{Type: typ, Status: status.True, Since: shown})
+	}
+	silent := p
+	silent.Egress = netip.Addr{}
+	for _, test := range []struct {
+		status.Proxy
+		want bool
+	}{{p, true}, {silent, false}} {
+		var one, list bytes.Buffer
+		printProxy(&one, test.Proxy, shown)
+		if got := strings.Contains(one.String(), "egress  203.0.113.7 (by its own account)\n"); got != test.want {
+			t.Errorf("status shows it: %t, want %t:\n%s", got, test.want, one.String())
+		}
+		if err := printList(&list, status.Host{Proxies: []status.Proxy{test.Proxy}}, "json"); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(list.String(), `"egress_address": "203.0.113.7"`); got != test.want || !test.want && strings.Contains(list.String(), "egress") {
+			t.Errorf("the list has it: %t, want %t:\n%s", got, test.want, list.String())
+		}
+	}
+}
+
 func TestServes(t *testing.T) {
 	t.Parallel()
 	type truths struct{ running, addressed, reachable status.Truth } // an empty one: the condition does not apply

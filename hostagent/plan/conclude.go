@@ -101,7 +101,11 @@ func (p *planner) conclude(s *subject) {
 		p.runningCondition(s), p.addressedCondition(s),
 	}
 	if p.Policy.Probe {
-		cs = append(cs, p.reachableCondition(s))
+		reachable := p.reachableCondition(s)
+		cs = append(cs, reachable)
+		if reachable.Status == status.True {
+			out.Egress = p.Observed.Probes[s.name].Egress
+		}
 	}
 	cs = append(cs, ready(cs))
 	changed := len(p.res.Changes)
@@ -218,6 +222,8 @@ func (p *planner) reachableCondition(s *subject) status.Condition {
 	case pr.OK:
 		c.Status, c.Reason = status.True, "Answered"
 		c.Message = strings.TrimSpace(fmt.Sprintf("in %d ms %s", pr.Latency.Milliseconds(), pr.Detail))
+	case pr.Void:
+		c.Reason, c.Message = pr.Reason, pr.Detail
 	default:
 		c.Status, c.Reason, c.Message = status.False, pr.Reason, pr.Detail
 	}

@@ -96,9 +96,11 @@ type Progress struct{ Done, Total int64 }
 type Probe struct {
 	Target  netip.AddrPort
 	OK      bool
+	Void    bool   // it says nothing about the proxy
 	Reason  string // why not OK
 	Detail  string
 	Latency time.Duration
+	Egress  netip.Addr // where the proxy says it comes from; not valid: it does not say
 	At      time.Time
 }
 
