@@ -116,5 +116,12 @@ func TestEgressAddressFollowsTheLastProbe(t *testing.T) {
 			t.Errorf("%s: %v: %s", step.what, err, doc)
 		}
 	}
+	f.agent.p.Prober = &asked{result: probe.Result{OK: true, EgressAddress: egress}}
+	f.pass(time.Minute)
+	f.agent.core.watches["p"].probing = true // and it does not end
+	f.pass(5 * time.Minute)
+	if p := f.proxy("p"); p.Egress.IsValid() {
+		t.Errorf("stale: egress address %s, want none", p.Egress)
+	}
 	f.wantUntouched()
 }

@@ -86,8 +86,8 @@ type Proxy struct {
 	UUID       string            `json:"uuid"`
 	Instance   string            `json:"instance_id,omitempty"`
 	SpecHash   string            `json:"spec_hash,omitempty"`
-	Addresses  []Address         `json:"addresses,omitempty"` // primary first
-	URL        string            `json:"url,omitempty"`       // proxy URL on the primary address
+	Addresses  []Address         `json:"addresses,omitempty"`     // primary first
+	URL        string            `json:"url,omitempty"`           // proxy URL on the primary address
 	Egress     netip.Addr        `json:"egress_address,omitzero"` // where its traffic comes from, by its last probe: the proxy's own claim
 	Labels     map[string]string `json:"labels,omitempty"`
 	Next       string            `json:"next,omitempty"`    // the step under way or awaited, in words
