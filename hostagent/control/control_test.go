@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,14 +73,14 @@ func TestStatusAndProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(sample, host); diff != "" {
+	if diff := cmp.Diff(sample, host, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	proxy, err := c.Proxy(t.Context(), "edge2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(sample.Proxies[1], proxy); diff != "" {
+	if diff := cmp.Diff(sample.Proxies[1], proxy, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("proxy (-want +got):\n%s", diff)
 	}
 	for _, name := range []string{"edge3", "a/b", "..", "", "edge1/", strings.Repeat("x", 3000)} {
