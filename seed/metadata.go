@@ -28,15 +28,24 @@ var varKeyForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 func (in Input) checkVars() []error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(in.Vars)) {
-		problem := varKeyProblem(key)
-		if problem == "" {
-			problem = varValueProblem(in.Vars[key])
-		}
-		if problem != "" {
-			errs = append(errs, &InputError{fmt.Sprintf("vars[%q]", clip(key)), problem})
+		if err := CheckVar(key, in.Vars[key]); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errs
+}
+
+// CheckVar tells whether Input.Vars may have key with value. The error is an
+// *InputError, which never shows the value.
+func CheckVar(key, value string) error {
+	problem := varKeyProblem(key)
+	if problem == "" {
+		problem = varValueProblem(value)
+	}
+	if problem == "" {
+		return nil
+	}
+	return &InputError{fmt.Sprintf("vars[%q]", clip(key)), problem}
 }
 
 // varKeyProblem returns why a key can not be a variable, or "". Underscore and

@@ -40,7 +40,7 @@ func (t *Table) Int(key string, least, most int64) (int64, bool) {
 	n, ok := integer(v)
 	switch {
 	case !ok:
-		t.Fail(key, "is %s; want an integer from %d to %d", typeName(v), least, most)
+		t.Fail(key, "is %s; want an integer from %d to %d", numberName(v), least, most)
 	case n < least || n > most:
 		t.Fail(key, "%d is out of bounds; want an integer from %d to %d", n, least, most)
 		ok = false
@@ -100,7 +100,16 @@ func (t *Table) Table(key string) *Table {
 	return table
 }
 
-// typeName is how a value's type is called in messages.
+// numberName is typeName for where a number is wanted: there it is no secret.
+func numberName(v any) string {
+	if n, ok := v.(json.Number); ok {
+		return "the number " + short(n.String())
+	}
+	return typeName(v)
+}
+
+// typeName is how a value's type is called in messages. It shows no value: where
+// another type is wanted it may be a secret.
 func typeName(v any) string {
 	switch n := v.(type) {
 	case nil:
@@ -114,7 +123,7 @@ func typeName(v any) string {
 	case float64:
 		return "a float"
 	case json.Number:
-		return "the number " + short(n.String())
+		return "a number"
 	case time.Time:
 		return "a date or time"
 	case map[string]any:

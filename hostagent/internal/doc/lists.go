@@ -60,6 +60,23 @@ func Strings[T any](t *Table, key string, most int, parse func(string) (T, error
 	return out
 }
 
+// OneOrMore gives key's strings, each passed through parse: an array of at most
+// most strings, or one string for an array of one.
+func OneOrMore[T any](t *Table, key string, most int, parse func(string) (T, error)) []T {
+	if v, _ := t.value(key); isString(v) {
+		if one, ok := Text(t, key, parse); ok {
+			return []T{one}
+		}
+		return nil
+	}
+	return Strings(t, key, most, parse)
+}
+
+func isString(v any) bool {
+	_, ok := v.(string)
+	return ok
+}
+
 func (t *Table) failElement(key string, i int, message string) {
 	path := join(t.path, key)
 	t.doc.problems = append(t.doc.problems, t.doc.problem(element(path, i), path, message))
