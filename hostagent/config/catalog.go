@@ -10,7 +10,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
 
-// maxEntries bounds the images and the machine types of a catalog.
+// maxEntries bounds each table of a catalog.
 const maxEntries = 256
 
 // Formats of a base image.
@@ -25,6 +25,9 @@ func (c *Config) decodeCatalog(root *doc.Table) {
 	})
 	eachEntry(root, "machine_types", spec.KindMachineType, func(key string, t *doc.Table) {
 		c.Catalog.MachineTypes[key] = decodeMachineType(t)
+	})
+	eachEntry(root, "credentials", spec.KindCredentials, func(key string, t *doc.Table) {
+		c.Catalog.Credentials[key] = decodeCredentials(t)
 	})
 	t, def := root.Table("defaults"), &c.Catalog.Defaults
 	set(&def.Image)(doc.Text(t, "image", name(spec.KindImage)))
@@ -59,6 +62,14 @@ func decodeImage(key string, t *doc.Table) spec.Image {
 	require(t, "source", "where the image is: an absolute path, or an https URL")
 	require(t, "sha256", "the digest of the image file: 64 hex digits, as sha256sum prints them")
 	return image
+}
+
+// decodeCredentials gives the path of a file with credentials. It is not looked
+// for: it is read when a probe needs it, so one that comes later heals.
+func decodeCredentials(t *doc.Table) string {
+	file, _ := doc.Text(t, "file", absolute)
+	require(t, "file", `the absolute path of a file with "user:password"`)
+	return file
 }
 
 func decodeMachineType(t *doc.Table) spec.MachineType {

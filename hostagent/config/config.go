@@ -1,6 +1,6 @@
 // Package config owns the agent's own configuration: the TOML file's schema,
-// its defaults and its validation, and the catalog of images and machine types
-// that it offers to specs.
+// its defaults and its validation, and the catalog of images, machine types
+// and credentials that it offers to specs.
 //
 // It decides nothing about how the values are used, and finds out nothing
 // about the host: an absent host id or name stays empty.
@@ -25,7 +25,7 @@ type Config struct {
 	Tree    string // [tree] root: the image tree's directory
 	State   string // [state] dir: what the agent has to remember
 	Control Control
-	Catalog spec.Catalog // [images.KEY], [machine_types.KEY], [defaults]
+	Catalog spec.Catalog // [images.KEY], [machine_types.KEY], [credentials.KEY], [defaults]
 	Policy  Policy
 	Probe   Probe
 	Limits  Limits
@@ -125,6 +125,7 @@ func Default() Config {
 		Catalog: spec.Catalog{
 			Images:       map[string]spec.Image{},
 			MachineTypes: map[string]spec.MachineType{},
+			Credentials:  map[string]string{},
 		},
 		Policy: Policy{DeletionDelay: 30 * time.Second, ShutdownGrace: 60 * time.Second, MaxUnavailable: 1, RolloutWait: 10 * time.Minute},
 		Probe:  Probe{Enabled: true, Interval: 30 * time.Second, Timeout: 5 * time.Second},

@@ -43,6 +43,7 @@ func TestLoadFull(t *testing.T) {
 				"small": {CPUs: 1, Memory: 512 * spec.MiB},
 				"large": {CPUs: 8, Memory: 16 * spec.GiB},
 			},
+			Credentials: map[string]string{"probe": "/etc/egress-hostagent/probe.credentials"},
 			Defaults: spec.Defaults{Image: "debian-13", MachineType: "small", Disk: 10 * spec.GiB, Port: 8080, Network: spec.Network{Bridge: "br0"}},
 		},
 		Policy: config.Policy{

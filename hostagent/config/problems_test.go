@@ -55,6 +55,13 @@ func TestProblems(t *testing.T) {
 			`c:4:1: state.dir: is the directory of [specs] too; each needs its own`}},
 		{"one directory for two, by default", "[specs]\ndir = '/var/lib/egress-hostagent'", []string{
 			`c:2:1: specs.dir: is the directory of [state] too; each needs its own`}},
+		{"credentials", "[credentials.a]\n[credentials.b]\nfile = 'b'\n[credentials.c]\nfile = '/c/../d'\nuser = 'x'", []string{
+			`c:1:14: credentials.a.file: is missing; want the absolute path of a file with "user:password"`,
+			`c:3:1: credentials.b.file: "b" is not an absolute path; it would mean another file in each working directory`,
+			`c:5:1: credentials.c.file: "/c/../d" is not the shortest form of the path; want "/d"`,
+			`c:6:1: credentials.c.user: unknown key; allowed: file`}},
+		{"two defaults to connect to", "[defaults]\ndirect = 'eth1'\nbridge = 'br0'", []string{
+			`c:2:1: defaults.direct: is given beside bridge; give one of them`}},
 		{"images", "[images.a]\n[images.b]\nsource = 'b.qcow2'\nsha256 = 'B" + goodSHA[1:] + "'\nformat = 'vmdk'\n[images.c]\nsource = 'http://images.example/c'\nsha256 = '13'", []string{
 			`c:1:9: images.a.source: is missing; want where the image is: an absolute path, or an https URL`,
 			`c:1:9: images.a.sha256: is missing; want the digest of the image file: 64 hex digits, as sha256sum prints them`,
@@ -175,6 +182,8 @@ func TestI13_HostileKeys(t *testing.T) {
 			"[host]\nname = " + quoted,
 			"[defaults]\nnetwork = " + quoted,
 			"[defaults]\nbridge = " + quoted,
+			"[defaults]\ndirect = " + quoted,
+			"[credentials." + quoted + "]\nfile = '/a'",
 			"[images." + quoted + "]" + entry + "[defaults]\nimage = " + quoted,
 		} {
 			if _, err := config.Decode("c", []byte(text)); err == nil {

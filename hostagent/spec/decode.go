@@ -12,8 +12,8 @@ import (
 type Opener func(rel string) ([]byte, error)
 
 // DecodeTOML reads the spec of the proxy called name from a TOML document;
-// file is the document's name for people. open reads what user_data_file
-// names; nil means that no file may be named.
+// file is the document's name for people. open reads what user_data_file,
+// vendor_data_file and network_config_file name; nil means that no file may be named.
 //
 // An error is Problems: everything wrong with the document at once. The
 // document is decoded, completed by cat's defaults and validated against cat,
@@ -24,19 +24,26 @@ func DecodeTOML(name, file string, data []byte, cat Catalog, open Opener) (Spec,
 		return Spec{}, err
 	}
 	root := d.Root()
-	if err := CheckName(KindProxy, name); err != nil {
-		root.Fail("", "%v", err)
-	}
 	root.Refuse("name", "the file's stem is the proxy's name")
-	dr := decode(root, open)
-	own := dr.own(root)
-	dr.complete(root, cat.Defaults)
-	s := dr.validate(root, cat)
-	s.Name, s.Own = name, own
+	s := decodeTable(name, root, cat, open)
 	if err := d.Err(); err != nil {
 		return Spec{}, err
 	}
 	return s, nil
+}
+
+// decodeTable reads a spec from a table of any document. An error is left in the
+// document.
+func decodeTable(name string, t *doc.Table, cat Catalog, open Opener) Spec {
+	if err := CheckName(KindProxy, name); err != nil {
+		t.Fail("", "%v", err)
+	}
+	d := decode(t, open)
+	own := d.own(t)
+	d.complete(t, cat.Defaults)
+	s := d.validate(t, name, cat)
+	s.Own = own
+	return s
 }
 
 // draft is a spec as it was written: what is absent is zero, references are
@@ -47,6 +54,9 @@ type draft struct {
 	memory, disk       Size
 	port               int
 	userData           Secret
+	vendorData         Secret
+	networkConf        Secret
+	vars               map[string]Secret
 	guestAgent         bool
 	networks           []NIC
 	probe              Probe
@@ -68,7 +78,12 @@ func decode(t *doc.Table, open Opener) draft {
 	d.disk, _ = doc.Text(t, "disk", ParseDisk)
 	port, _ := t.Int("port", 1, 65535)
 	d.port = int(port)
-	d.userData = userData(t, open)
+	d.userData = userDataBlob.read(t, open)
+	d.vendorData = vendorDataBlob.read(t, open)
+	if conf := networkConfBlob.read(t, open); len(conf) > 0 {
+		d.networkConf = conf
+	}
+	d.vars = decodeVars(t.Table("vars"))
 	d.guestAgent, _ = t.Bool("install_guest_agent")
 	d.networks = networks(t)
 	d.probe = decodeProbe(t.Table("probe"))
@@ -105,8 +120,10 @@ func (d *draft) complete(t *doc.Table, def Defaults) {
 	if !t.Has("network") {
 		d.networks = []NIC{{Network: orElse(def.Network, Network{Network: DefaultNetwork})}}
 	}
-	d.probe.Type = orElse(d.probe.Type, ProbeTCP)
-	if d.probe.Type == ProbeHTTP {
+	if probe := t.Table("probe"); !probe.Has("type") {
+		d.probe.Type = ProbeTCP
+	}
+	if d.probe.URL != "" {
 		d.probe.ExpectStatus = orElse(d.probe.ExpectStatus, DefaultStatus)
 	}
 }
@@ -121,11 +138,19 @@ func orElse[T comparable](v, otherwise T) T {
 
 // validate checks how the values fit together and with cat, and resolves the
 // references to cat.
-func (d *draft) validate(t *doc.Table, cat Catalog) Spec {
+func (d *draft) validate(t *doc.Table, name string, cat Catalog) Spec {
 	checkProbe(t.Table("probe"), d.probe)
+	if len(d.networkConf) > 0 && static(d.networks) {
+		t.Fail(keyOf(t, networkConfBlob), "is given beside the address of a network, of which a network-config is made; give one of them")
+	}
 	s := d.spec()
+	s.Name = name
 	s.Image = d.resolveImage(t, cat.Images)
 	s.CPUs, s.Memory = d.resolveMachine(t, cat.MachineTypes)
+	s.Probe.Credentials = d.resolveCredentials(t.Table("probe"), cat.Credentials)
+	if !t.Failed() {
+		checkSeed(t, s)
+	}
 	return s
 }
 
@@ -136,6 +161,9 @@ func (d *draft) spec() Spec {
 		Disk:        d.disk,
 		Port:        d.port,
 		UserData:    d.userData,
+		VendorData:  d.vendorData,
+		NetworkConf: d.networkConf,
+		Vars:        d.vars,
 		GuestAgent:  d.guestAgent,
 		Networks:    d.networks,
 		Probe:       d.probe,

@@ -3,11 +3,13 @@ package spec_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
@@ -17,6 +19,8 @@ var (
 	debian12 = spec.Image{Key: "debian-12", Source: "https://images.example/12.raw", SHA256: strings.Repeat("12", 32), Format: "raw"}
 )
 
+var compareAddresses = cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{})
+
 // catalog is what the tests' config offers. It has no defaults.
 func catalog() spec.Catalog {
 	return spec.Catalog{
@@ -25,6 +29,7 @@ func catalog() spec.Catalog {
 			"small": {CPUs: 1, Memory: 512 * spec.MiB},
 			"large": {CPUs: 8, Memory: 16 * spec.GiB},
 		},
+		Credentials: map[string]string{"probe": "/etc/probe.credentials"},
 	}
 }
 
@@ -114,7 +119,7 @@ expect_status = 200
 				t.Fatal(err)
 			}
 			tt.want.Own = got.Own // has tests of its own
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, got, compareAddresses); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 			if string(tt.want.UserData) != string(got.UserData) {
@@ -167,20 +172,20 @@ func TestDecodeProblems(t *testing.T) {
 		{"user_data_file absent", minimal + "user_data_file = 'a/b.yaml'", []string{
 			`p1.toml:3:1: user_data_file: open a/b.yaml: no such file`}},
 		{"networks", minimal + "[[network]]\n[[network]]\nnetwork = 'a'\nbridge = 'b'\n[[network]]\nbridge = 'a23456789012345b'\n[[network]]\nmac = 'x'", []string{
-			`p1.toml:3:3: network[0]: names nothing to connect to; give network or bridge`,
+			`p1.toml:3:3: network[0]: names nothing to connect to; give network, bridge or direct`,
 			`p1.toml:6:1: network[1].bridge: is given beside network; give one of them`,
 			`p1.toml:8:1: network[2].bridge: bridge name "a23456789012345b" is 16 bytes long: no network interface can be called that; at most 15 are allowed`,
-			`p1.toml:9:3: network[3]: names nothing to connect to; give network or bridge`,
-			`p1.toml:10:1: network[3].mac: unknown key; allowed: bridge, network`}},
+			`p1.toml:9:3: network[3]: names nothing to connect to; give network, bridge or direct`,
+			`p1.toml:10:1: network[3].mac: unknown key; allowed: address, bridge, clean_traffic, direct, dns, gateway, inbound, isolated, network, outbound, vlan`}},
 		{"nine networks", minimal + strings.Repeat("[[network]]\nnetwork = 'a'\n", 9), []string{
 			`p1.toml:3:3: network: has 9 elements; at most 8 are allowed`}},
 		{"tcp probe with http's keys", minimal + "[probe]\nurl = 'http://x/'\nexpect_status = 200", []string{
-			`p1.toml:4:1: probe.url: means nothing to a probe of type "tcp"; give type = "http" with it`,
-			`p1.toml:5:1: probe.expect_status: means nothing to a probe of type "tcp"; give type = "http" with it`}},
+			`p1.toml:4:1: probe.url: means nothing to a probe of type "tcp"; give type = "http", "connect" or "socks5" with it`,
+			`p1.toml:5:1: probe.expect_status: means nothing to a probe of type "tcp"; give type = "http", "connect" or "socks5" with it`}},
 		{"http probe without url", minimal + "[probe]\ntype = 'http'", []string{
 			`p1.toml:3:2: probe.url: is missing; a probe of type "http" needs the URL to ask for through the proxy`}},
-		{"later probes", minimal + "[probe]\ntype = 'connect'", []string{
-			`p1.toml:4:1: probe.type: "connect" is not supported yet; want "tcp" or "http"`}},
+		{"no type of probe", minimal + "[probe]\ntype = 'icmp'\nurl = 'http://x/'", []string{
+			`p1.toml:4:1: probe.type: "icmp" is no type of probe; want "tcp", "http", "connect" or "socks5"`}},
 		{"labels", minimal + "[labels]\n\"a-b\" = 'x'\n1a = 'x'\n__a = 'x'\nok = 1\nnl = \"a\\nb\"", []string{
 			`p1.toml:4:1: labels.a-b: is no label name; want letters, digits and "_", no digit first, not "__" first, at most 63 bytes`,
 			`p1.toml:5:1: labels.1a: is no label name; want letters, digits and "_", no digit first, not "__" first, at most 63 bytes`,
@@ -212,7 +217,7 @@ func TestDecodeProblems(t *testing.T) {
 			if diff := cmp.Diff(tt.want, problems.Lines()); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(spec.Spec{}, got); diff != "" {
+			if diff := cmp.Diff(spec.Spec{}, got, compareAddresses); diff != "" {
 				t.Errorf("a broken document gave a spec:\n%s", diff)
 			}
 		})

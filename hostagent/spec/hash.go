@@ -33,18 +33,10 @@ func (s Spec) Hash() Hash {
 	field(inc, "image", s.Image.SHA256)
 	field(inc, "format", s.Image.Format)
 	field(inc, "disk", strconv.FormatInt(int64(s.Disk), 10))
-	set := func(name, value string, is bool) { // a key that is not used leaves no trace
-		if is {
-			field(inc, name, value)
-		}
-	}
 	for _, n := range s.Networks {
 		field(inc, "network", n.Network.Network)
 		field(inc, "bridge", n.Bridge)
-		set("direct", n.Direct, n.Direct != "")
-		set("vlan", strconv.Itoa(n.VLAN), n.VLAN != 0)
-		set("isolated", "", n.Isolated)
-		set("clean_traffic", "", n.CleanTraffic)
+		n.used(func(name, value string) { field(inc, name, value) })
 	}
 	field(inc, "seed", s.SeedInput("", nil).ContentHash())
 	mach := sha256.New()
@@ -55,6 +47,46 @@ func (s Spec) Hash() Hash {
 		Incarnation: hex.EncodeToString(inc.Sum(nil)[:16]),
 		Machine:     hex.EncodeToString(mach.Sum(nil)[:16]),
 		Live:        s.live(),
+	}
+}
+
+// used gives the keys that a definition takes, of those that not every NIC has:
+// one that is not used leaves no trace in a hash.
+func (n NIC) used(to func(name, value string)) {
+	if n.Direct != "" {
+		to("direct", n.Direct)
+	}
+	if n.VLAN != 0 {
+		to("vlan", strconv.Itoa(n.VLAN))
+	}
+	if n.Isolated {
+		to("isolated", "")
+	}
+	if n.CleanTraffic {
+		to("clean_traffic", "")
+	}
+}
+
+// limits gives the bandwidth that is set.
+func (n NIC) limits(to func(name, value string)) {
+	if n.Inbound != 0 {
+		to("inbound", strconv.FormatInt(int64(n.Inbound), 10))
+	}
+	if n.Outbound != 0 {
+		to("outbound", strconv.FormatInt(int64(n.Outbound), 10))
+	}
+}
+
+// static gives what the seed says of the NIC.
+func (n NIC) static(to func(name, value string)) {
+	for _, a := range n.Addresses {
+		to("address", a.String())
+	}
+	for _, g := range n.Gateways {
+		to("gateway", g.String())
+	}
+	for _, a := range n.DNS {
+		to("dns", a.String())
 	}
 }
 

@@ -25,6 +25,16 @@ func pinned() map[string]spec.Spec {
 			Name: "edge.example.test", Image: debian12, CPUs: 64, Memory: spec.TiB, Disk: 16 * spec.TiB, Port: 1, GuestAgent: true,
 			UserData: spec.Secret("\x1f\x8b\x00\xff"), Networks: []spec.NIC{{Network: spec.Network{Bridge: "br0"}}}, Probe: spec.Probe{Type: "tcp"},
 		},
+		"every key": {
+			Name: "a", Image: debian13, CPUs: 1, Memory: 512 * spec.MiB, Port: 3128, GuestAgent: true,
+			UserData: spec.Secret("## template: jinja\n"), VendorData: spec.Secret("#!/bin/sh\n"), NetworkConf: spec.Secret("version: 2\n"),
+			Vars: map[string]spec.Secret{"upstream": spec.Secret("isp-a"), "b": spec.Secret("")},
+			Networks: []spec.NIC{
+				{Network: spec.Network{Bridge: "br0"}, VLAN: 7, Isolated: true, CleanTraffic: true, Inbound: 12500000, Outbound: 1000},
+				{Network: spec.Network{Direct: "eth1"}, Outbound: 125000000},
+			},
+			Probe: spec.Probe{Type: "connect", Target: "c.example:443", Credentials: "/c"},
+		},
 	}
 }
 
@@ -34,9 +44,10 @@ func pinned() map[string]spec.Spec {
 func TestI10_GoldenHashes(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
-		"minimal": "1:3d8c67f2cd4cbb51ca4ab4bb8da91697:2529854179c58ced59ab7c9ca5265f3f",
-		"full":    "1:ebb60c379c04673d1587b55e16f197ee:ab3ceb2ea736dd50d1f9a5488b65c7c8",
-		"binary":  "1:a95e768ab1dd0859ba302668fa695074:b62093b80fb3664634f4d11f736f470d",
+		"minimal":   "1:3d8c67f2cd4cbb51ca4ab4bb8da91697:2529854179c58ced59ab7c9ca5265f3f",
+		"full":      "1:ebb60c379c04673d1587b55e16f197ee:ab3ceb2ea736dd50d1f9a5488b65c7c8",
+		"every key": "1:c55f91b7dbdbcd4943a94976ee89d056:2529854179c58ced59ab7c9ca5265f3f:ce56be39dcece845d52ddebf1ed4365b",
+		"binary":    "1:a95e768ab1dd0859ba302668fa695074:b62093b80fb3664634f4d11f736f470d",
 	}
 	for name, s := range pinned() {
 		if got := s.Hash().String(); got != want[name] {
@@ -51,6 +62,7 @@ func TestHashCovers(t *testing.T) {
 		nothing = iota
 		incarnation
 		machine
+		live
 	)
 	tests := []struct {
 		name   string
@@ -72,6 +84,21 @@ func TestHashCovers(t *testing.T) {
 		{"machine type's key", func(s *spec.Spec) { s.MachineType = "other" }, nothing},
 		{"image key", func(s *spec.Spec) { s.Image.Key = "other" }, nothing},
 		{"image source", func(s *spec.Spec) { s.Image.Source = "/moved" }, nothing},
+		{"to a macvtap", func(s *spec.Spec) { s.Networks[1].Network = spec.Network{Direct: "lan"} }, incarnation},
+		{"vlan", func(s *spec.Spec) { s.Networks[0].VLAN = 1 }, incarnation},
+		{"vlan of the other", func(s *spec.Spec) { s.Networks[1].VLAN = 1 }, incarnation},
+		{"isolated", func(s *spec.Spec) { s.Networks[0].Isolated = true }, incarnation},
+		{"clean_traffic", func(s *spec.Spec) { s.Networks[0].CleanTraffic = true }, incarnation},
+		{"inbound", func(s *spec.Spec) { s.Networks[0].Inbound = 1000 }, live},
+		{"outbound", func(s *spec.Spec) { s.Networks[1].Outbound = 1000 }, live},
+		{"vendor data", func(s *spec.Spec) { s.VendorData = spec.Secret("#!/bin/sh\n") }, incarnation},
+		{"vendor data that is empty", func(s *spec.Spec) { s.VendorData = spec.Secret{} }, incarnation},
+		{"network-config", func(s *spec.Spec) { s.NetworkConf = spec.Secret("version: 2\n") }, incarnation},
+		{"network-config that is empty", func(s *spec.Spec) { s.NetworkConf = spec.Secret{} }, nothing},
+		{"variable", func(s *spec.Spec) { s.Vars = map[string]spec.Secret{"a": spec.Secret("")} }, incarnation},
+		{"no variables", func(s *spec.Spec) { s.Vars = map[string]spec.Secret{} }, nothing},
+		{"probe's credentials", func(s *spec.Spec) { s.Probe.Credentials = "/c" }, nothing},
+		{"probe's target", func(s *spec.Spec) { s.Probe.Target = "c.example:443" }, nothing},
 		{"port", func(s *spec.Spec) { s.Port++ }, nothing},
 		{"probe", func(s *spec.Spec) { s.Probe = spec.Probe{Type: "tcp"} }, nothing},
 		{"label", func(s *spec.Spec) { s.Labels["region"] = "us" }, nothing},
@@ -90,6 +117,9 @@ func TestHashCovers(t *testing.T) {
 			b, a := before.Hash(), after.Hash()
 			if changed := b.Incarnation != a.Incarnation; changed != (tt.want == incarnation) {
 				t.Errorf("incarnation part changed: %v", changed)
+			}
+			if changed := b.Live != a.Live; changed != (tt.want == live) {
+				t.Errorf("live part changed: %v", changed)
 			}
 			if changed := b.Machine != a.Machine; changed != (tt.want == machine) {
 				t.Errorf("machine part changed: %v", changed)
@@ -134,10 +164,13 @@ func TestI10_HashIgnoresForm(t *testing.T) {
 func TestParseHash(t *testing.T) {
 	t.Parallel()
 	h := pinned()["full"].Hash()
-	if got, err := spec.ParseHash(h.String()); err != nil || got != h {
-		t.Errorf("ParseHash(%s) = %v, %v", h, got, err)
+	limited := pinned()["every key"].Hash()
+	for _, h := range []spec.Hash{h, limited} {
+		if got, err := spec.ParseHash(h.String()); err != nil || got != h {
+			t.Errorf("ParseHash(%s) = %v, %v", h, got, err)
+		}
 	}
-	for _, text := range []string{"", "1", "1:a", "1:a:b:c", "0:a:b", "-1:a:b", "x:a:b"} {
+	for _, text := range []string{"", "1", "1:a", "1:a:b:", "1:a:b:c:d", "2", "0:a:b", "-1:a:b", "x:a:b"} {
 		if got, err := spec.ParseHash(text); err == nil {
 			t.Errorf("ParseHash(%q) = %v; want an error", text, got)
 		}

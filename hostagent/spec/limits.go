@@ -16,10 +16,14 @@ const (
 	MaxNetworks = 8
 	MaxVLAN     = 4094
 
+	MaxAddresses = 8 // of one NIC
+	MaxDNS       = 8 // of one NIC
+
 	MaxLabels     = 32
 	MaxLabelName  = 63  // bytes
 	MaxLabelValue = 256 // bytes
 	MaxURL        = 2048
+	MaxTarget     = 261 // bytes: the longest host name, with brackets and port
 
 	MaxDrain = time.Hour
 )

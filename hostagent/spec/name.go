@@ -12,7 +12,8 @@ import (
 // bytes that a socket path can have.
 const MaxName = 63
 
-// MaxBridge bounds a bridge's name in bytes: the kernel's interface names have
+// MaxBridge bounds the name of a bridge or another interface of the host, in
+// bytes: the kernel's interface names have
 // at most 15.
 const MaxBridge = 15
 
@@ -25,6 +26,8 @@ const (
 	KindMachineType = "machine type"
 	KindNetwork     = "network"
 	KindBridge      = "bridge"
+	KindInterface   = "interface" // of the host
+	KindCredentials = "credentials"
 )
 
 const nameRule = `allowed: a letter or digit, then letters, digits, "_", "." and "-"`
@@ -36,11 +39,11 @@ var (
 
 // CheckName tells whether name may become an identifier: a file's name, a
 // domain's name, a label. Every name of proxies, hosts, images, machine types,
-// networks and bridges passes it before it is used. The error says what would
+// networks, bridges, interfaces and credentials passes it before it is used. The error says what would
 // have gone wrong.
 func CheckName(kind, name string) error {
 	most := MaxName
-	if kind == KindBridge {
+	if kind == KindBridge || kind == KindInterface {
 		most = MaxBridge
 	}
 	consequence := ""
@@ -60,7 +63,7 @@ func CheckName(kind, name string) error {
 }
 
 func tooLong(kind string) string {
-	if kind == KindBridge {
+	if kind == KindBridge || kind == KindInterface {
 		return "no network interface can be called that"
 	}
 	return "it becomes part of file and socket paths, and those would get too long to be opened"

@@ -3,6 +3,7 @@ package spec
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -12,7 +13,8 @@ import (
 // own gives Spec.Own: a digest of every key by which the document can change
 // Hash. A key that is not given leaves no trace in it, so that a key added by a
 // later release changes no document's digest. Sizes count in bytes and
-// user-data by its content, however they were written. The name is not in it:
+// user-data, vendor data and network-config by their content, however they were
+// written. The name is not in it:
 // digests are compared for one proxy.
 //
 // A release that changes the result for documents it has accepted before makes
@@ -33,10 +35,21 @@ func (d *draft) own(t *doc.Table) string {
 	for _, n := range d.networks {
 		field(h, "network", n.Network.Network)
 		field(h, "bridge", n.Bridge)
+		n.used(func(name, value string) { field(h, name, value) })
+		n.limits(func(name, value string) { field(h, name, value) })
+		n.static(func(name, value string) { field(h, name, value) })
 	}
-	if slices.ContainsFunc(userDataKeys, t.Has) {
-		sum := sha256.Sum256(d.userData)
-		field(h, "user_data", hex.EncodeToString(sum[:]))
+	for _, b := range []struct {
+		blob
+		data Secret
+	}{{userDataBlob, d.userData}, {vendorDataBlob, d.vendorData}, {networkConfBlob, d.networkConf}} {
+		if len(b.given(t)) > 0 {
+			sum := sha256.Sum256(b.data)
+			field(h, b.key, hex.EncodeToString(sum[:]))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.vars)) {
+		field(h, "vars."+key, string(d.vars[key]))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -43,6 +43,17 @@ func (d *draft) resolveMachine(t *doc.Table, types map[string]MachineType) (int,
 	return machine.CPUs, machine.Memory
 }
 
+// resolveCredentials gives the path of the file that the probe's credentials are
+// in. Whether there is such a file is found out when the probe needs it.
+func (d *draft) resolveCredentials(t *doc.Table, files map[string]string) string {
+	key := d.probe.Credentials
+	file, ok := files[key]
+	if key != "" && !ok {
+		t.Fail("credentials", "there are no credentials %q; %s", key, known(key, files, "[credentials.KEY]"))
+	}
+	return file
+}
+
 // known tells the user which keys of the config there are.
 func known[T any](key string, entries map[string]T, table string) string {
 	const most = 12

@@ -6,25 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"reflect"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/internal/doc"
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
-// StoredVersion is the version of the document that Encode writes. Any change
-// of its keys or of what they mean gets a new version.
+// StoredVersion is the version of the document that Encode writes. A change of
+// what its keys mean gets a new version. A key of a later release is left out
+// where it is not used, and optional: documents of all releases are read.
 const StoredVersion = 1
 
 // MaxStored bounds what Encode gives and DecodeStored takes, in bytes: the most
-// user-data there may be, in base64, and room for the rest.
-const MaxStored = (seed.MaxUserData+2)/3*4 + 256<<10
+// documents for cloud-init there may be, in base64, and room for the rest.
+const MaxStored = (seed.MaxUserData+seed.MaxVendorData+seed.MaxNetworkConfig+6)/3*4 + 1<<20
 
 // storedName is what problems call the document.
 const storedName = "stored spec"
 
 // stored is the document: the keys of a spec file where there are such, and
-// what they resolved to. User-data is in it as it is, in base64.
+// what they resolved to. Documents for cloud-init are in it as they are, in base64.
 type stored struct {
 	Version     int               `json:"version"`
 	Name        string            `json:"name"`
@@ -47,25 +49,46 @@ type stored struct {
 	Drain       string            `json:"drain"`
 	SkipCleanup bool              `json:"skip_cleanup"`
 	UserData    *string           `json:"user_data_base64,omitempty"`
+	VendorData  *string           `json:"vendor_data_base64,omitempty"`
+	NetworkConf *string           `json:"network_config_base64,omitempty"`
+	Vars        map[string]string `json:"vars,omitempty"`
 }
 
 type storedNetwork struct {
 	Network string `json:"network,omitempty"`
 	Bridge  string `json:"bridge,omitempty"`
+	Direct  string `json:"direct,omitempty"`
+
+	VLAN         int            `json:"vlan,omitempty"`
+	Isolated     bool           `json:"isolated,omitempty"`
+	CleanTraffic bool           `json:"clean_traffic,omitempty"`
+	Inbound      string         `json:"inbound,omitempty"`
+	Outbound     string         `json:"outbound,omitempty"`
+	Addresses    []netip.Prefix `json:"address,omitempty"`
+	Gateways     []netip.Addr   `json:"gateway,omitempty"`
+	DNS          []netip.Addr   `json:"dns,omitempty"`
 }
 
 type storedProbe struct {
 	Type         string `json:"type"`
 	URL          string `json:"url,omitempty"`
 	ExpectStatus int    `json:"expect_status,omitempty"`
+	Target       string `json:"target,omitempty"`
+	Credentials  string `json:"credentials_file,omitempty"`
 }
 
 // Encode gives a spec as a JSON object from which DecodeStored makes an equal
-// one, for the state directory: it holds the user-data, so it is as secret as
-// that. It is an error when a spec that no decoder made can not be read back.
+// one, for the state directory: it holds user-data and variables, so it is as secret
+// as those. It is an error when a spec that no decoder made can not be read back.
 func Encode(s Spec) ([]byte, error) {
 	if len(s.Labels) == 0 {
 		s.Labels = nil // as decoders have it
+	}
+	if len(s.Vars) == 0 {
+		s.Vars = nil
+	}
+	if len(s.NetworkConf) == 0 {
+		s.NetworkConf = nil
 	}
 	data, err := json.Marshal(toStored(s))
 	var back Spec
@@ -86,23 +109,54 @@ func toStored(s Spec) stored {
 		Version: StoredVersion, Name: s.Name, Own: s.Own,
 		Image: s.Image.Key, ImageSource: s.Image.Source, ImageSHA256: s.Image.SHA256, ImageFormat: s.Image.Format,
 		MachineType: s.MachineType, CPUs: s.CPUs, Memory: s.Memory.String(), Disk: s.Disk.String(),
-		Port: s.Port, GuestAgent: s.GuestAgent, Probe: storedProbe{s.Probe.Type, s.Probe.URL, s.Probe.ExpectStatus}, Labels: s.Labels,
+		Port: s.Port, GuestAgent: s.GuestAgent, Probe: toStoredProbe(s.Probe), Labels: s.Labels,
 		OnChange: onChange.word(s.Hold), Power: power.word(s.Off), Drain: s.Drain.String(), SkipCleanup: s.SkipCleanup,
 	}
 	for _, n := range s.Networks {
-		out.Networks = append(out.Networks, storedNetwork{Network: n.Network.Network, Bridge: n.Bridge})
+		out.Networks = append(out.Networks, toStoredNetwork(n))
 	}
-	if s.UserData != nil {
-		packed := base64.StdEncoding.EncodeToString(s.UserData)
-		out.UserData = &packed
+	for key, value := range s.Vars {
+		if out.Vars == nil {
+			out.Vars = map[string]string{}
+		}
+		out.Vars[key] = string(value)
+	}
+	out.UserData, out.VendorData, out.NetworkConf = pack(s.UserData), pack(s.VendorData), pack(s.NetworkConf)
+	return out
+}
+
+func toStoredNetwork(n NIC) storedNetwork {
+	out := storedNetwork{
+		Network: n.Network.Network, Bridge: n.Bridge, Direct: n.Direct,
+		VLAN: n.VLAN, Isolated: n.Isolated, CleanTraffic: n.CleanTraffic,
+		Addresses: n.Addresses, Gateways: n.Gateways, DNS: n.DNS,
+	}
+	if n.Inbound != 0 {
+		out.Inbound = n.Inbound.String()
+	}
+	if n.Outbound != 0 {
+		out.Outbound = n.Outbound.String()
 	}
 	return out
+}
+
+func toStoredProbe(p Probe) storedProbe {
+	return storedProbe{Type: p.Type, URL: p.URL, ExpectStatus: p.ExpectStatus, Target: p.Target, Credentials: p.Credentials}
+}
+
+// pack gives a document in base64, nil for none.
+func pack(data Secret) *string {
+	if data == nil {
+		return nil
+	}
+	packed := base64.StdEncoding.EncodeToString(data)
+	return &packed
 }
 
 // DecodeStored reads what Encode wrote. What comes from a disk is believed no
 // more than what comes from a person: keys match exactly, each has to be there,
 // and values have the bounds that they have in a spec file. The error says what
-// is wrong without quoting user-data; it is Problems when the document is JSON.
+// is wrong without quoting secrets; it is Problems when the document is JSON.
 // Another version than StoredVersion is an error.
 func DecodeStored(data []byte) (Spec, error) {
 	root, err := storedObject(data)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,17 +16,35 @@ import (
 	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
-// complete is a spec none of whose fields is at its zero value.
+// complete is a spec none of whose fields is at its zero value, but for the
+// target of its probe: see targeting.
 func complete() spec.Spec {
 	return spec.Spec{
 		Name: "Edge_1", Image: debian12, MachineType: "large", CPUs: 8, Memory: 16 * spec.GiB, Disk: 1537 * spec.MiB, Port: 8080,
 		UserData: spec.Secret("#cloud-config\r\n# größe \x00\xff\n"), GuestAgent: true,
-		Networks: []spec.NIC{{Network: spec.Network{Bridge: "br0"}}, {Network: spec.Network{Network: "lan"}}},
-		Probe:    spec.Probe{Type: "http", URL: "http://c.example/?a=<1>&b=2", ExpectStatus: 200},
-		Labels:   map[string]string{"region": "eu <&> \u2028 größe", "empty": ""},
-		Hold:     true, Off: true, Drain: 1*time.Minute + 1, SkipCleanup: true,
+		VendorData: spec.Secret("#!/bin/sh\n\x00\xff"), NetworkConf: spec.Secret("version: 2\n"),
+		Vars: map[string]spec.Secret{"upstream": spec.Secret("isp <&> \u2028 größe"), "empty": spec.Secret("")},
+		Networks: []spec.NIC{
+			{
+				Network: spec.Network{Bridge: "br0"}, VLAN: 4094, Isolated: true, CleanTraffic: true, Inbound: 12500000, Outbound: 1000,
+				Addresses: []netip.Prefix{netip.MustParsePrefix("2001:db8::10/64"), netip.MustParsePrefix("192.0.2.10/24")},
+				Gateways:  []netip.Addr{netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("192.0.2.1")},
+				DNS:       []netip.Addr{netip.MustParseAddr("2001:db8::53"), netip.MustParseAddr("192.0.2.53")},
+			},
+			{Network: spec.Network{Network: "lan"}}, {Network: spec.Network{Direct: "eth1"}},
+		},
+		Probe:  spec.Probe{Type: "http", URL: "http://c.example/?a=<1>&b=2", ExpectStatus: 200, Credentials: "/etc/probe credentials"},
+		Labels: map[string]string{"region": "eu <&> \u2028 größe", "empty": ""},
+		Hold:   true, Off: true, Drain: 1*time.Minute + 1, SkipCleanup: true,
 		Own: "0123456789abcdef0123456789abcdef",
 	}
+}
+
+// targeting is complete with a probe that asks for nothing but a connection.
+func targeting() spec.Spec {
+	s := complete()
+	s.Probe = spec.Probe{Type: "connect", Target: "[2001:db8::1]:443", Credentials: "/etc/c"}
+	return s
 }
 
 // unset gives the paths of the fields that hold nothing in any of values.
@@ -64,15 +83,16 @@ func unset(path string, values ...reflect.Value) []string {
 // not, or complete does and Encode does not.
 func TestI03_StoredSpecIsComplete(t *testing.T) {
 	t.Parallel()
-	want := complete()
-	if fields := unset("Spec", reflect.ValueOf(want)); len(fields) > 0 {
+	if fields := unset("Spec", reflect.ValueOf(complete()), reflect.ValueOf(targeting())); len(fields) > 0 {
 		t.Errorf("complete() leaves %v unset: this test would not see Encode forget them", fields)
 	}
-	data, err := spec.Encode(want)
-	if err != nil {
-		t.Fatal(err)
+	for _, want := range []spec.Spec{complete(), targeting()} {
+		data, err := spec.Encode(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectStored(t, data, want)
 	}
-	expectStored(t, data, want)
 }
 
 // expectStored checks that data is want, to the byte.
@@ -82,11 +102,13 @@ func expectStored(t *testing.T, data []byte, want spec.Spec) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, compareAddresses); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	if string(got.UserData) != string(want.UserData) || (got.UserData == nil) != (want.UserData == nil) {
-		t.Error("the user-data is another")
+	for i, data := range [][2]spec.Secret{{got.UserData, want.UserData}, {got.VendorData, want.VendorData}, {got.NetworkConf, want.NetworkConf}} {
+		if string(data[0]) != string(data[1]) || (data[0] == nil) != (data[1] == nil) {
+			t.Errorf("document %d for cloud-init is another", i)
+		}
 	}
 	if got.Hash() != want.Hash() || got.Own != want.Own {
 		t.Errorf("hash %v, own digest %s; want %v, %s", got.Hash(), got.Own, want.Hash(), want.Own)
@@ -99,20 +121,33 @@ func TestI03_StoredFormIsFixed(t *testing.T) {
 	t.Parallel()
 	want := complete()
 	want.UserData, want.Labels = spec.Secret("#!/bin/sh\n"), map[string]string{"region": "eu"}
+	later := want
+	want.VendorData, want.NetworkConf, want.Vars, want.Probe.Credentials = nil, nil, nil, ""
+	want.Networks = []spec.NIC{{Network: spec.Network{Bridge: "br0"}}, {Network: spec.Network{Network: "lan"}}}
 	form := `{"version":1,"name":"Edge_1","own":"0123456789abcdef0123456789abcdef",` +
 		`"image":"debian-12","image_source":"https://images.example/12.raw","image_sha256":"` + strings.Repeat("12", 32) + `","image_format":"raw",` +
 		`"machine_type":"large","cpus":8,"memory":"16GiB","disk":"1537MiB","port":8080,"install_guest_agent":true,` +
 		`"network":[{"bridge":"br0"},{"network":"lan"}],` +
 		`"probe":{"type":"http","url":"http://c.example/?a=\u003c1\u003e\u0026b=2","expect_status":200},"labels":{"region":"eu"},` +
 		`"on_change":"hold","power":"off","drain":"1m0.000000001s","skip_cleanup":true,"user_data_base64":"IyEvYmluL3NoCg=="}`
-	data, err := spec.Encode(want)
-	if err != nil {
-		t.Fatal(err)
+	later.Vars = map[string]spec.Secret{"a": spec.Secret("<")}
+	laterForm := strings.NewReplacer(
+		`{"bridge":"br0"}`, `{"bridge":"br0","vlan":4094,"isolated":true,"clean_traffic":true,"inbound":"100Mbit/s","outbound":"8kbit/s",`+
+			`"address":["2001:db8::10/64","192.0.2.10/24"],"gateway":["2001:db8::1","192.0.2.1"],"dns":["2001:db8::53","192.0.2.53"]}`,
+		`{"network":"lan"}`, `{"network":"lan"},{"direct":"eth1"}`,
+		`"expect_status":200`, `"expect_status":200,"credentials_file":"/etc/probe credentials"`,
+		`NoCg=="}`, `NoCg==","vendor_data_base64":"IyEvYmluL3NoCgD/","network_config_base64":"dmVyc2lvbjogMgo=","vars":{"a":"\u003c"}}`,
+	).Replace(form)
+	for form, want := range map[string]spec.Spec{form: want, laterForm: later} {
+		data, err := spec.Encode(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(form, string(data)); diff != "" {
+			t.Errorf("form (-want +got):\n%s", diff)
+		}
+		expectStored(t, []byte(form), want)
 	}
-	if diff := cmp.Diff(form, string(data)); diff != "" {
-		t.Errorf("form (-want +got):\n%s", diff)
-	}
-	expectStored(t, []byte(form), want)
 }
 
 // randomSpec gives any spec that a decoder could make.
@@ -140,6 +175,25 @@ func randomSpec(r *rand.Rand) spec.Spec {
 	for range 1 + r.IntN(spec.MaxNetworks) {
 		s.Networks = append(s.Networks, spec.NIC{Network: []spec.Network{{Network: pick("lan", "default")}, {Bridge: pick("br0", "b23456789012345")}}[r.IntN(2)]})
 	}
+	for i := range s.Networks {
+		n := &s.Networks[i]
+		if r.IntN(2) == 0 {
+			n.VLAN, n.Inbound, n.Outbound = r.IntN(spec.MaxVLAN+1), spec.Rate(r.IntN(1000000))*1000, spec.Rate(r.IntN(3)*1e9)
+			n.Isolated, n.CleanTraffic = r.IntN(2) == 0, r.IntN(2) == 0
+		}
+		if r.IntN(3) == 0 {
+			n.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(r.IntN(256)), byte(1 + r.IntN(200))}), 16)}
+			n.DNS = []netip.Addr{netip.MustParseAddr("127.0.0.53")}
+		}
+	}
+	for i := range r.IntN(4) {
+		if s.Vars == nil {
+			s.Vars = map[string]spec.Secret{}
+		}
+		s.Vars[fmt.Sprintf("v-%d", i)] = spec.Secret(pick("", "\x00", `"\<>&`, "\u2028日本\ufffd"))
+	}
+	s.VendorData = []spec.Secret{nil, {}, spec.Secret("\xff\x00")}[r.IntN(3)]
+	s.NetworkConf = []spec.Secret{nil, spec.Secret("version: 2")}[r.IntN(2)]
 	if r.IntN(2) == 0 {
 		s.Probe = spec.Probe{Type: "http", URL: pick("http://x/", "http://[2001:db8::1]:80/ü?<>&\u2028"), ExpectStatus: 100 + r.IntN(500)}
 	}
@@ -187,12 +241,13 @@ func TestI15_LargestSpecIsWithinMaxStored(t *testing.T) {
 	for len(s.Networks) < spec.MaxNetworks {
 		s.Networks = append(s.Networks, spec.NIC{Network: spec.Network{Network: strings.Repeat("n", spec.MaxName)}})
 	}
-	s.UserData = spec.Secret{}
+	s.UserData, s.VendorData, s.NetworkConf = spec.Secret{}, spec.Secret{}, nil
+	s.Vars = map[string]spec.Secret{"v": spec.Secret(wide(seed.MaxMetaData / 6))}
 	data, err := spec.Encode(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if most := len(data) + base64.StdEncoding.EncodedLen(seed.MaxUserData); most > spec.MaxStored {
+	if most := len(data) + base64.StdEncoding.EncodedLen(seed.MaxUserData+seed.MaxVendorData+seed.MaxNetworkConfig) + 100; most > spec.MaxStored {
 		t.Errorf("a spec can become %d bytes; MaxStored is %d", most, spec.MaxStored)
 	}
 	if _, err := spec.DecodeStored(append(data, strings.Repeat(" ", spec.MaxStored)...)); err == nil {
@@ -209,6 +264,10 @@ func TestEncodeRefusesWhatItCanNotReadBack(t *testing.T) {
 		"disk of odd bytes":    func(s *spec.Spec) { s.Disk++ },
 		"label not UTF-8":      func(s *spec.Spec) { s.Labels["region"] = "\xff" },
 		"drain beyond a bound": func(s *spec.Spec) { s.Drain = spec.MaxDrain + 1 },
+		"variable of no name":  func(s *spec.Spec) { s.Vars[""] = nil },
+		"odd bandwidth":        func(s *spec.Spec) { s.Networks[0].Inbound = 1001 },
+		"URL and target":       func(s *spec.Spec) { s.Probe.Target = "x:1" },
+		"address of no host":   func(s *spec.Spec) { s.Networks[0].Addresses[0] = s.Networks[0].Addresses[0].Masked() },
 		"no image":             func(s *spec.Spec) { s.Image = spec.Image{} },
 	} {
 		s := complete()
@@ -218,8 +277,8 @@ func TestEncodeRefusesWhatItCanNotReadBack(t *testing.T) {
 		}
 	}
 	s := complete()
-	s.Labels = map[string]string{}
+	s.Labels, s.Vars, s.NetworkConf = map[string]string{}, map[string]spec.Secret{}, spec.Secret{}
 	if _, err := spec.Encode(s); err != nil {
-		t.Errorf("labels that are empty and not nil: %v", err)
+		t.Errorf("labels, variables and network-config that are empty and not nil: %v", err)
 	}
 }

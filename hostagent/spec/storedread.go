@@ -33,8 +33,6 @@ func storedObject(data []byte) (root map[string]any, err error) {
 
 // readStored reads the keys that a spec file has too as they are read there.
 func readStored(t *doc.Table) Spec {
-	t.Refuse("user_data", "a stored spec has it in base64")
-	t.Refuse("user_data_file", "a stored spec has its content in base64")
 	for _, key := range []string{
 		"name", "own", "image", "image_source", "image_sha256", "image_format", "cpus", "memory", "disk", "port",
 		"install_guest_agent", "network", "probe", "on_change", "power", "drain", "skip_cleanup",
@@ -42,14 +40,20 @@ func readStored(t *doc.Table) Spec {
 		present(t, key)
 	}
 	d := decode(t, nil)
+	for _, b := range []blob{userDataBlob, vendorDataBlob, networkConfBlob} {
+		t.Refuse(b.key, "a stored spec has it in base64")
+		t.Refuse(b.file(), "a stored spec has its content in base64")
+	}
 	probe := t.Table("probe")
+	probe.Refuse("credentials", "a stored spec has the path of their file")
 	present(probe, "type")
-	if d.probe.Type == ProbeHTTP {
+	if d.probe.URL != "" {
 		present(probe, "expect_status")
 	}
 	checkProbe(probe, d.probe)
 	s := d.spec()
 	s.CPUs, s.Memory = d.cpus, d.memory
+	s.Probe.Credentials, _ = doc.Text(probe, "credentials_file", storedPath)
 	s.Name, _ = doc.Text(t, "name", named(KindProxy))
 	s.Own, _ = doc.Text(t, "own", form(ownForm, "32 hex digits"))
 	s.Image.Key = d.image
@@ -78,6 +82,13 @@ func form(re *regexp.Regexp, want string) func(string) (string, error) {
 		}
 		return text, nil
 	}
+}
+
+func storedPath(text string) (string, error) {
+	if !filepath.IsAbs(text) {
+		return "", errors.New("is not an absolute path")
+	}
+	return storedSource(text)
 }
 
 // storedSource checks that an image's source is of one of the two kinds that a

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Doc is a document being walked. It is not safe for concurrent use.
@@ -81,6 +82,16 @@ func (t *Table) Fail(key, format string, args ...any) {
 		return
 	}
 	t.doc.problems = append(t.doc.problems, t.problem(key, fmt.Sprintf(format, args...)))
+}
+
+// Failed tells whether a problem of the table, or of one inside it, has been
+// reported so far: what follows from it need not be told too. Unknown keys are
+// found by Err only.
+func (t *Table) Failed() bool {
+	return slices.ContainsFunc(t.doc.problems, func(p Problem) bool {
+		rest, ok := strings.CutPrefix(p.Key, t.path)
+		return ok && (rest == "" || t.path == "" || rest[0] == '.' || rest[0] == '[')
+	})
 }
 
 func (t *Table) problem(key, message string) Problem {

@@ -1,0 +1,171 @@
+package spec
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/internal/doc"
+)
+
+// networks reads the [[network]] tables.
+func networks(t *doc.Table) []NIC {
+	var out []NIC
+	var seen nicUses
+	for _, n := range t.Tables("network", MaxNetworks) {
+		nic, ok := decodeNIC(n)
+		if !ok && !slices.ContainsFunc(attachKeys, n.Has) {
+			n.Fail("", "names nothing to connect to; give network, bridge or direct")
+		}
+		checkAddresses(n, nic)
+		seen.check(n, nic)
+		if ok {
+			out = append(out, nic)
+		}
+	}
+	return out
+}
+
+// attachKeys are the keys of which one says what a NIC is attached to.
+var attachKeys = []string{"network", "bridge", "direct"}
+
+// DecodeNetwork reads the keys network, bridge and direct of a table, which may
+// hold one of them. It gives ok = false when it holds none, or what it
+// reported.
+func DecodeNetwork(t *doc.Table) (n Network, ok bool) {
+	network, isNetwork := doc.Text(t, "network", named(KindNetwork))
+	bridge, isBridge := doc.Text(t, "bridge", named(KindBridge))
+	direct, isDirect := doc.Text(t, "direct", named(KindInterface))
+	first := ""
+	for _, key := range attachKeys {
+		switch {
+		case !t.Has(key):
+		case first == "":
+			first = key
+		default:
+			t.Fail(key, "is given beside %s; give one of them", first)
+			return Network{}, false
+		}
+	}
+	return Network{Network: network, Bridge: bridge, Direct: direct}, isNetwork || isBridge || isDirect
+}
+
+// decodeNIC reads a [[network]] table. How addresses, gateways and name servers
+// fit together is checkAddresses's.
+func decodeNIC(t *doc.Table) (NIC, bool) {
+	var n NIC
+	var ok bool
+	n.Network, ok = DecodeNetwork(t)
+	vlan, _ := t.Int("vlan", 1, MaxVLAN)
+	n.VLAN = int(vlan)
+	n.Isolated, _ = t.Bool("isolated")
+	n.CleanTraffic, _ = t.Bool("clean_traffic")
+	n.Inbound, _ = doc.Text(t, "inbound", ParseRate)
+	n.Outbound, _ = doc.Text(t, "outbound", ParseRate)
+	n.Addresses = doc.OneOrMore(t, "address", MaxAddresses, parseAddress)
+	n.Gateways = doc.OneOrMore(t, "gateway", 2, parseGateway)
+	n.DNS = doc.OneOrMore(t, "dns", MaxDNS, parseDNS)
+	if t.Has("direct") {
+		refuseWith(t, "direct", "isolated", n.Isolated, "the host's bridge isolates its ports, and there is none")
+		refuseWith(t, "direct", "clean_traffic", n.CleanTraffic, "the host filters what passes its bridge, and there is none")
+	}
+	return n, ok
+}
+
+func refuseWith(t *doc.Table, given, key string, is bool, why string) {
+	if is {
+		t.Fail(key, "can not be had with %s: %s; give network or bridge instead", given, why)
+	}
+}
+
+// parseAddress reads a static address with its network's length.
+func parseAddress(text string) (netip.Prefix, error) {
+	const allowed = `want an address with its network's length, such as "192.0.2.10/24" or "2001:db8::10/64"`
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, fmt.Errorf("%q is no address in a network; %s", clip(text), allowed)
+	}
+	if problem := addressProblem(p.Addr()); problem != "" {
+		return p, fmt.Errorf("%q %s; %s", clip(text), problem, allowed)
+	}
+	problem := placeProblem(p, p.Addr())
+	if p.Addr().Is6() && p.Bits() < 127 && p == p.Masked() {
+		problem = "is the address that every router of the network has"
+	}
+	if problem != "" {
+		return p, fmt.Errorf("%q %s; %s", clip(text), problem, allowed)
+	}
+	if p.Bits() == 0 {
+		return p, fmt.Errorf("%q makes the whole Internet one network; %s", clip(text), allowed)
+	}
+	return p, nil
+}
+
+// addressProblem says why nobody can have an address, or "".
+func addressProblem(a netip.Addr) string {
+	switch {
+	case a.Zone() != "":
+		return "has a zone, which means nothing in the guest"
+	case a.Is4In6():
+		return "is an IPv4 address written as IPv6"
+	case a.IsUnspecified():
+		return "is the unspecified address"
+	case a.IsMulticast():
+		return "is a multicast address"
+	case a.IsLoopback():
+		return "is a loopback address"
+	case a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "is the broadcast address"
+	}
+	return ""
+}
+
+// placeProblem says whether a is the address of the IPv4 network p itself, or
+// its broadcast address. A network of two addresses has neither (RFC 3021).
+func placeProblem(p netip.Prefix, a netip.Addr) string {
+	if !a.Is4() || p.Bits() > 30 {
+		return ""
+	}
+	if a == p.Masked().Addr() {
+		return "is the network's own address, not a host's"
+	}
+	last, net := a.As4(), p.Masked().Addr().As4()
+	for i := range last {
+		host := byte(0xff)
+		if n := p.Bits() - 8*i; n >= 8 {
+			host = 0
+		} else if n > 0 {
+			host >>= n
+		}
+		last[i] = net[i] | host
+	}
+	if a == netip.AddrFrom4(last) {
+		return "is the network's broadcast address"
+	}
+	return ""
+}
+
+func parseGateway(text string) (netip.Addr, error) {
+	return parseHost(text, `want the address of a router, such as "192.0.2.1"`, addressProblem)
+}
+
+// parseDNS takes loopback addresses too: a guest may run its own resolver.
+func parseDNS(text string) (netip.Addr, error) {
+	return parseHost(text, `want the address of a name server, such as "192.0.2.53"`, func(a netip.Addr) string {
+		if a.IsLoopback() && !a.Is4In6() {
+			return ""
+		}
+		return addressProblem(a)
+	})
+}
+
+func parseHost(text, allowed string, check func(netip.Addr) string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return a, fmt.Errorf("%q is no IP address; %s", clip(text), allowed)
+	}
+	if problem := check(a); problem != "" {
+		return a, fmt.Errorf("%q %s; %s", clip(text), problem, allowed)
+	}
+	return a, nil
+}
