@@ -44,7 +44,7 @@ func TestLoadFull(t *testing.T) {
 				"large": {CPUs: 8, Memory: 16 * spec.GiB},
 			},
 			Credentials: map[string]string{"probe": "/etc/egress-hostagent/probe.credentials"},
-			Defaults: spec.Defaults{Image: "debian-13", MachineType: "small", Disk: 10 * spec.GiB, Port: 8080, Network: spec.Network{Bridge: "br0"}},
+			Defaults:    spec.Defaults{Image: "debian-13", MachineType: "small", Disk: 10 * spec.GiB, Port: 8080, Network: spec.Network{Bridge: "br0"}},
 		},
 		Policy: config.Policy{
 			AllowedCIDRs:  []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")},

@@ -52,7 +52,7 @@ var hostile = map[string]string{
 func TestI13_HostileNames(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
-		spec.KindProxy, spec.KindHost, spec.KindHostID, spec.KindImage, spec.KindMachineType, spec.KindNetwork, spec.KindBridge,
+		spec.KindProxy, spec.KindHost, spec.KindHostID, spec.KindImage, spec.KindMachineType, spec.KindNetwork, spec.KindBridge, spec.KindInterface, spec.KindCredentials,
 	} {
 		for name, consequence := range hostile {
 			err := spec.CheckName(kind, name)
@@ -60,7 +60,7 @@ func TestI13_HostileNames(t *testing.T) {
 				t.Errorf("%s name %q was accepted", kind, name)
 				continue
 			}
-			if kind != spec.KindBridge && !strings.Contains(err.Error(), consequence) {
+			if kind != spec.KindBridge && kind != spec.KindInterface && !strings.Contains(err.Error(), consequence) {
 				t.Errorf("%s name %q: %v; want a word on %q", kind, name, err, consequence)
 			}
 			if text := err.Error(); len(text) > 700 || strings.ContainsAny(text, "\x00\n\x1b\u202e") {
@@ -79,12 +79,15 @@ func TestI13_NamesInDocuments(t *testing.T) {
 		quoted := tomlString(name)
 		cat := catalog()
 		cat.Images[name] = debian13
+		cat.Credentials[name] = "/etc/c"
 		cat.MachineTypes[name] = spec.MachineType{CPUs: 1, Memory: spec.GiB}
 		for _, text := range []string{
 			"image = " + quoted + "\nmachine_type = 'small'",
 			"image = 'debian-13'\nmachine_type = " + quoted,
 			minimal + "[[network]]\nnetwork = " + quoted,
 			minimal + "[[network]]\nbridge = " + quoted,
+			minimal + "[[network]]\ndirect = " + quoted,
+			minimal + "[probe]\ntype = 'http'\nurl = 'http://x/'\ncredentials = " + quoted,
 			minimal + "[labels]\n" + quoted + " = 'x'",
 		} {
 			if strings.Contains(text, "[labels]") && labelLike.MatchString(name) {
@@ -120,10 +123,12 @@ func TestGoodNames(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := spec.CheckName(spec.KindBridge, strings.Repeat("b", 15)); err != nil {
-		t.Error(err)
-	}
-	if err := spec.CheckName(spec.KindBridge, strings.Repeat("b", 16)); err == nil {
-		t.Error("a bridge of 16 bytes was accepted")
+	for _, kind := range []string{spec.KindBridge, spec.KindInterface} {
+		if err := spec.CheckName(kind, strings.Repeat("b", 15)); err != nil {
+			t.Error(err)
+		}
+		if err := spec.CheckName(kind, strings.Repeat("b", 16)); err == nil {
+			t.Errorf("%s of 16 bytes was accepted", kind)
+		}
 	}
 }

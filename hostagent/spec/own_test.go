@@ -41,6 +41,24 @@ bridge = "br0"
 network = "lan"
 `
 
+// everyKey has the keys that later releases added, all that are in Own.
+const everyKey = `vendor_data = "#!/bin/sh\n"
+user_data = ""
+vars = {a = "b"}
+[[network]]
+direct = "eth1"
+vlan = 7
+inbound = "100Mbit/s"
+outbound = "8kbit/s"
+address = ["192.0.2.10/24", "2001:db8::10/64"]
+gateway = "192.0.2.1"
+dns = "192.0.2.53"
+[[network]]
+bridge = "br0"
+isolated = true
+clean_traffic = true
+`
+
 // TestI10_GoldenOwn pins digests that a release has given out: another would
 // take changes by the config for changes by the specs.
 func TestI10_GoldenOwn(t *testing.T) {
@@ -50,6 +68,7 @@ func TestI10_GoldenOwn(t *testing.T) {
 		whole:                         "e9de701315854a0f4dd2a94b306029db",
 		"cpus = 2\nmemory = '1GiB'":   "1d34e1bcf8b0b91171c6e3663276e58f",
 		"install_guest_agent = false": "f0f5fc3684ceb5bb5bdc6910dbd91267",
+		everyKey:                      "1e1ccc951d802d08b9ce7571db2abe8c",
 	} {
 		if own, _ := digest(t, text, defaulting()); own != want {
 			t.Errorf("own digest %s; want %s, of:\n%s", own, want, text)
@@ -73,6 +92,9 @@ func TestOwnIgnoresForm(t *testing.T) {
 		"user-data in a file":       strings.Replace(whole, lines[3], "user_data_file = 'squid.yaml'\n", 1),
 		"user-data in other quotes": strings.Replace(whole, lines[3], "user_data = '''\n#cloud-config\n'''\n", 1),
 		"labels":                    whole + "[labels]\nregion = 'eu'\n",
+		"probe with credentials":    whole + "[probe]\ntype = 'connect'\ntarget = 'x:1'\ncredentials = 'probe'\n",
+		"no variables":              whole + "[vars]\n",
+		"what happens anyway":       strings.Replace(whole, "bridge = \"br0\"\n", "bridge = \"br0\"\nisolated = false\nclean_traffic = false\n", 1),
 		"probe":                     whole + "[probe]\ntype = 'http'\nurl = 'http://c.example/'\n",
 		"port":                      "port = 3129\n" + whole,
 		"on_change":                 "on_change = 'hold'\n" + whole,
@@ -90,6 +112,7 @@ func TestOwnIgnoresForm(t *testing.T) {
 // the defaults make the same guest of it.
 func TestOwnTellsDocumentsApart(t *testing.T) {
 	t.Parallel()
+	const nic, address = "[[network]]\nbridge = 'br7'\n", "address = '192.0.2.10/24'\n"
 	seen := map[string]string{}
 	for _, text := range []string{
 		"", "image = 'debian-13'", "image = 'debian-12'", "machine_type = 'small'", "machine_type = 'large'",
@@ -99,6 +122,10 @@ func TestOwnTellsDocumentsApart(t *testing.T) {
 		"user_data = ''", "user_data = 'a'", "user_data = 'b'", "user_data_file = 'squid.yaml'",
 		"[[network]]\nbridge = 'br0'", "[[network]]\nnetwork = 'br0'", "[[network]]\nbridge = 'br0'\n[[network]]\nbridge = 'br1'",
 		"[[network]]\nbridge = 'br1'\n[[network]]\nbridge = 'br0'", whole,
+		"vendor_data = ''", "vendor_data = 'a'", "network_config = ''", "network_config = 'a: b'", "[vars]\na = ''", "[vars]\na = 'b'", "[vars]\nb = ''", "[vars]\na = ''\nb = ''",
+		"[[network]]\ndirect = 'br0'", nic, nic + "vlan = 1", nic + "vlan = 2", nic + "isolated = true", nic + "clean_traffic = true",
+		nic + "inbound = '8kbit/s'", nic + "outbound = '8kbit/s'", nic + "inbound = '16kbit/s'", nic + address, nic + "address = '192.0.2.10/25'", nic + "address = ['192.0.2.10/24', '192.0.2.11/24']",
+		nic + address + "gateway = '192.0.2.1'", nic + address + "dns = '192.0.2.1'", nic + address + "dns = ['192.0.2.1', '192.0.2.2']",
 	} {
 		own, _ := digest(t, text, defaulting())
 		if other, twice := seen[own]; twice {

@@ -144,55 +144,6 @@ func TestI12_SpecsPrintWithoutUserData(t *testing.T) {
 	}
 }
 
-func TestWarnings(t *testing.T) {
-	t.Parallel()
-	const (
-		ignored = "will be ignored"
-		bom     = "byte order mark"
-		crlf    = "CRLF"
-		utf8    = "not UTF-8"
-	)
-	tests := []struct {
-		name, data string
-		want       []string
-	}{
-		{"none", "", nil},
-		{"cloud-config", "#cloud-config\na: b\n", nil},
-		{"any case, after blanks", " \r\n\t#Cloud-Config\n", nil},
-		{"script", "#!/bin/sh\n", nil},
-		{"jinja", "## template: jinja\n#cloud-config\n", nil},
-		{"MIME", "Content-Type: text/x\nMIME-Version: 1.0\n\n", nil},
-		{"gzip", "\x1f\x8b\x08\xff\xff", nil},
-		{"boothook, include, part-handler, archive", "#cloud-boothook\n", nil},
-		{"cloud-config with CRLF", "#cloud-config\r\na: b\r\n", nil},
-		{"no header", "packages: [squid]\n", []string{ignored}},
-		{"header too late", "# squid\n#cloud-config\n", []string{ignored}},
-		{"MIME header too late", strings.Repeat("x", 4096) + "mime-version: 1.0", []string{ignored}},
-		{"base64 given as text", "I2Nsb3VkLWNvbmZpZwo=", []string{ignored}},
-		{"byte order mark", "\ufeff#cloud-config\n", []string{bom}},
-		{"script with CRLF", "#!/bin/sh\r\necho\r\n", []string{crlf}},
-		{"script with one CRLF", "#!/bin/sh\necho\r\n", []string{crlf}},
-		{"template of a script with CRLF", "## template: jinja\r\n#!/bin/sh\r\n", []string{crlf}},
-		{"boothook with CRLF", "#cloud-boothook\r\n#!/bin/sh\r\n", []string{crlf}},
-		{"latin-1", "#cloud-config\n# gr\xfc\xdfe\n", []string{utf8}},
-		{"everything", "x\xfc", []string{ignored, utf8}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			got := spec.Spec{UserData: spec.Secret(tt.data)}.Warnings()
-			if len(got) != len(tt.want) {
-				t.Fatalf("warnings %q; want %d: %q", got, len(tt.want), tt.want)
-			}
-			for i, w := range got {
-				if !strings.Contains(w, tt.want[i]) {
-					t.Errorf("warning %q; want one on %q", w, tt.want[i])
-				}
-			}
-		})
-	}
-}
-
 func TestOpenErrorIsPlaced(t *testing.T) {
 	t.Parallel()
 	_, err := spec.DecodeTOML("p", "p.toml", []byte(minimal+"\n  user_data_file = 'u'"), catalog(), func(string) ([]byte, error) {
