@@ -28,6 +28,7 @@ type guestLane struct {
 	*testing.T
 	place *kit.Place
 	agent *kit.Agent
+	name  string // the proxy whose guest is asked
 }
 
 func TestGuestLife(t *testing.T) {
@@ -100,7 +101,7 @@ func TestGuestDoctor(t *testing.T) {
 }
 
 func newGuestLane(t *testing.T) *guestLane {
-	l := &guestLane{T: t}
+	l := &guestLane{T: t, name: "squid"}
 	dir, err := os.MkdirTemp("", "egress-guest-test-")
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func (l *guestLane) ask(answer any, command string, arguments map[string]any) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	out, err := l.place.Output(l.Context(), "virsh", "-q", "-c", l.place.URI, "qemu-agent-command", domxml.DomainName("squid"), string(q))
+	out, err := l.place.Output(l.Context(), "virsh", "-q", "-c", l.place.URI, "qemu-agent-command", domxml.DomainName(l.name), string(q))
 	if err != nil {
 		l.Fatal(err)
 	}
