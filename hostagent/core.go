@@ -44,6 +44,7 @@ type Core struct {
 	absent  map[string]bool   // UUIDs that libvirt said "no domain" of
 	looks   map[string]*look
 	watches map[string]*watch
+	runs    uint64 // watches made
 
 	generations map[string]int // of this step, by proxy name
 

@@ -3,8 +3,10 @@ package hostagent
 import (
 	"cmp"
 	"net/netip"
+	"strings"
 	"time"
 
+	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
@@ -24,6 +26,7 @@ const (
 
 // watch is the address reading and probing of one running proxy.
 type watch struct {
+	run                 uint64 // numbers watches: what was asked in another one is of another run of the domain
 	reading, probing    bool
 	asking              bool // a silent guest agent
 	readAgain           bool
@@ -39,7 +42,8 @@ type watch struct {
 func (c *Core) startWatching(name string, now time.Time) {
 	w := c.watches[name]
 	if w == nil {
-		w = &watch{}
+		c.runs++
+		w = &watch{run: c.runs}
 		c.watches[name] = w
 	}
 	w.reads, w.nextRead = 0, now
@@ -108,7 +112,7 @@ func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 	}
 	if !now.Before(w.nextProbe) {
 		w.probing = true
-		return append(out, ProbeProxy{Name: p.Name, Target: t})
+		return append(out, ProbeProxy{Name: p.Name, Run: w.run, Target: t})
 	}
 	c.watchWake = earlier(c.watchWake, w.nextProbe)
 	return out
@@ -125,7 +129,7 @@ func (c *Core) readAddresses(now time.Time, p status.Proxy, w *watch) []Effect {
 	if !w.reading && !now.Before(w.nextRead) {
 		w.reading, w.readAgain = true, false
 		w.agentAgain = w.agentAgain && ask == AskHost
-		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID, Ask: ask})
+		out = append(out, ReadClaims{Name: p.Name, UUID: p.UUID, Run: w.run, MACs: c.macs(p.Name), Ask: ask})
 	}
 	if !w.reading {
 		c.watchWake = earlier(c.watchWake, w.nextRead)
@@ -144,7 +148,7 @@ func (c *Core) askSilent(now time.Time, p status.Proxy, w *watch) []Effect {
 	}
 	// Whatever comes of it, it is not asked again at once.
 	w.asking, w.agentAgain, w.nextAgent = true, false, now.Add(readSlow)
-	return []Effect{ReadClaims{Name: p.Name, UUID: p.UUID, Ask: AskSilent}}
+	return []Effect{ReadClaims{Name: p.Name, UUID: p.UUID, Run: w.run, MACs: c.macs(p.Name), Ask: AskSilent}}
 }
 
 func (c *Core) target(p status.Proxy) probe.Target {
@@ -156,15 +160,29 @@ func (c *Core) target(p status.Proxy) probe.Target {
 	}
 }
 
+// macs are the MACs of the NICs that the proxy's domain has by its latest good
+// spec, separated by blanks.
+func (c *Core) macs(name string) string {
+	var out []string
+	identity := domxml.Identity(name, c.generations[name])
+	for i := range c.memory.Proxies[name].Last.Networks {
+		out = append(out, domxml.MAC(c.set.Policy.HostID, identity, i))
+	}
+	return strings.Join(out, " ")
+}
+
+// claimsRead takes what the sources of addresses said. What a domain said that
+// has been off since counts for nothing: another one may hold its address by
+// now.
 func (c *Core) claimsRead(now time.Time, ev ClaimsRead) {
 	w := c.watches[ev.Name]
-	if w == nil {
+	if w == nil || w.run != ev.Run {
 		return
 	}
 	agent := false
 	for _, a := range ev.Answers {
-		agent = agent || a.Source == observe.FromAgent && usable(a.Claims)
-		c.obs.Sightings[ev.Name] = observe.Merge(c.obs.Sightings[ev.Name], a.Source, a.Claims, now)
+		agent = agent || a.Source == observe.FromAgent && len(a.Claims) > 0
+		c.obs.Sightings[ev.Name] = observe.Merge(c.obs.Sightings[ev.Name], a.Source, a.Claims, now, c.set.Policy.AddressStale)
 	}
 	w.heard(agent, ev.Silent, now)
 	if ev.Ask == AskSilent {
@@ -211,7 +229,7 @@ func (w *watch) heard(answered, silent bool, now time.Time) {
 
 func (c *Core) probed(now time.Time, ev Probed) {
 	w := c.watches[ev.Name]
-	if w == nil {
+	if w == nil || w.run != ev.Run {
 		return
 	}
 	w.probing = false

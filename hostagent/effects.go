@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
@@ -64,7 +65,7 @@ func (a *Agent) effect(work context.Context, ef Effect, put func(lane string, f 
 		put(name, func() Event { return a.readClaims(work, ef) })
 	case ProbeProxy:
 		put(laneProbes, func() Event {
-			return Probed{Name: ef.Name, Target: ef.Target, Result: a.p.Prober.Probe(work, ef.Target)}
+			return Probed{Name: ef.Name, Run: ef.Run, Target: ef.Target, Result: a.p.Prober.Probe(work, ef.Target)}
 		})
 	case RunAction:
 		a.queueAction(work, ef.Action, put)
@@ -194,7 +195,7 @@ const silentAfter = 500 * time.Millisecond
 // readClaims asks the sources in order of trust and stops at the first that
 // has an answer, so that a proxy whose agent answers costs one call.
 func (a *Agent) readClaims(ctx context.Context, ef ReadClaims) Event {
-	ev := ClaimsRead{Name: ef.Name, Ask: ef.Ask}
+	ev := ClaimsRead{Name: ef.Name, Run: ef.Run, Ask: ef.Ask}
 	for _, src := range observe.AddressSources {
 		if !ef.Ask.of(src) {
 			continue
@@ -211,22 +212,13 @@ func (a *Agent) readClaims(ctx context.Context, ef ReadClaims) Event {
 			}
 			continue
 		}
+		claims = observe.Answers(claims, strings.Fields(ef.MACs))
 		ev.Answers = append(ev.Answers, Answer{Source: src, Claims: claims})
-		if usable(claims) {
+		if len(claims) > 0 {
 			break
 		}
 	}
 	return ev
-}
-
-// usable tells whether an answer has more than loopback and link-local.
-func usable(claims []observe.Claim) bool {
-	for _, c := range claims {
-		if c.Addr.IsGlobalUnicast() {
-			return true
-		}
-	}
-	return false
 }
 
 func actionKey(a plan.Action) string {

@@ -44,6 +44,7 @@ type (
 	// ClaimsRead answers ReadClaims: the answers of the sources that gave one.
 	ClaimsRead struct {
 		Name    string
+		Run     uint64 // of ReadClaims
 		Ask     Ask
 		Answers []Answer
 		Silent  bool // the guest agent was asked, took its time and gave nothing
@@ -54,6 +55,7 @@ type (
 	// Probed answers ProbeProxy.
 	Probed struct {
 		Name   string
+		Run    uint64 // of ProbeProxy
 		Target probe.Target
 		Result probe.Result
 	}
@@ -100,7 +102,8 @@ func (a Ask) of(src observe.AddressSource) bool {
 	return a == AskAll || agent == (a == AskSilent)
 }
 
-// Answer is what one source of addresses said.
+// Answer is what one source of addresses said, as far as observe.Answers lets it
+// count.
 type Answer struct {
 	Source observe.AddressSource
 	Claims []observe.Claim
@@ -135,14 +138,18 @@ type (
 	ScanTree struct{}
 	// ReadNetworks reads the subnets of the networks that specs use.
 	ReadNetworks struct{ Networks []spec.Network }
-	// ReadClaims asks for a domain's addresses.
+	// ReadClaims asks for the addresses of a domain with these MACs. Run says
+	// which run of the domain is meant.
 	ReadClaims struct {
 		Name, UUID string
+		Run        uint64
+		MACs       string // separated by blanks
 		Ask        Ask
 	}
-	// ProbeProxy probes a proxy.
+	// ProbeProxy probes a proxy. Run is that of ReadClaims.
 	ProbeProxy struct {
 		Name   string
+		Run    uint64
 		Target probe.Target
 	}
 	// RunAction runs a planned action.

@@ -27,6 +27,14 @@ func (f *farm) claims() (reads []ReadClaims) {
 	return reads
 }
 
+// runOf is the number of the run that a proxy's addresses are read in.
+func (f *farm) runOf(name string) uint64 { return f.agent.core.watches[name].run }
+
+// silentRead is the effect that asks p's silent guest agent.
+func (f *farm) silentRead() ReadClaims {
+	return ReadClaims{Name: "p", UUID: domxml.DomainUUID(testHost, "p"), Run: f.runOf("p"), MACs: domxml.MAC(testHost, "p", 0), Ask: AskSilent}
+}
+
 // libvirt is told how long to wait for a guest agent by the first question to
 // it, so a new link asks all at once.
 func TestANewLinkAsksEveryGuest(t *testing.T) {
@@ -69,7 +77,7 @@ func TestI15_ASilentGuestIsAskedEverLessOften(t *testing.T) {
 			if r.Ask != AskHost {
 				asked = append(asked, f.now.Sub(began).Round(time.Minute))
 			}
-			f.step(ClaimsRead{Name: name, Ask: r.Ask, Silent: r.Ask != AskHost})
+			f.step(ClaimsRead{Name: name, Run: f.runOf(name), Ask: r.Ask, Silent: r.Ask != AskHost})
 		}
 	}
 	if n := len(asked); n < 4 || n > 7 {
@@ -78,7 +86,7 @@ func TestI15_ASilentGuestIsAskedEverLessOften(t *testing.T) {
 	if w.silent == 0 {
 		t.Error("its silence was not noted")
 	}
-	f.step(ClaimsRead{Name: name, Answers: []Answer{{observe.FromAgent, leaseOf(f, name)}}})
+	f.step(ClaimsRead{Name: name, Run: f.runOf(name), Answers: []Answer{{observe.FromAgent, leaseOf(f, name)}}})
 	if w.silent != 0 {
 		t.Error("an answer does not end the silence")
 	}
@@ -93,14 +101,14 @@ func TestI14_AnOverflowAsksSilentGuestsAnew(t *testing.T) {
 		f := up(t)
 		w := f.agent.core.watches["p"]
 		for range 6 {
-			f.step(ClaimsRead{Name: "p", Silent: true})
+			f.step(ClaimsRead{Name: "p", Run: f.runOf("p"), Silent: true})
 		}
 		f.queue = nil
 		if !w.nextAgent.After(f.now) {
 			t.Fatalf("a silent guest is asked at %s", w.nextAgent)
 		}
 		f.step(ev)
-		if reads := f.claims(); !slices.Contains(reads, ReadClaims{Name: "p", UUID: domxml.DomainUUID(testHost, "p"), Ask: AskSilent}) {
+		if reads := f.claims(); !slices.Contains(reads, f.silentRead()) {
 			t.Errorf("%s: %+v", what, reads)
 		}
 	}
@@ -195,7 +203,7 @@ func TestSilenceIsMeasured(t *testing.T) {
 	} {
 		took, silent := test.took, test.silent
 		f.agent.p.Hypervisor = slowAgent{f.hv, func() error { f.now = f.now.Add(took); return test.err }}
-		ev := f.agent.readClaims(t.Context(), ReadClaims{Name: "p", UUID: uuid}).(ClaimsRead)
+		ev := f.agent.readClaims(t.Context(), ReadClaims{Name: "p", UUID: uuid, MACs: domxml.MAC(testHost, "p", 0)}).(ClaimsRead)
 		answered := len(ev.Answers) > 0 // by lease or ARP, which a lost link is not asked for
 		if ev.Silent != silent || answered == (observe.ClassOf(test.err) == observe.Disconnected) {
 			t.Errorf("agent fails after %s: %+v", took, ev)
@@ -323,7 +331,7 @@ func TestI15_AGuestAgentThatGivesNothingIsNotAskedInALoop(t *testing.T) {
 		"an answer of nothing": {Name: "p", Ask: AskSilent, Answers: []Answer{{Source: observe.FromAgent}}},
 	} {
 		f := up(t)
-		f.step(ClaimsRead{Name: "p", Silent: true})
+		f.step(ClaimsRead{Name: "p", Run: f.runOf("p"), Silent: true})
 		f.now = f.now.Add(2 * time.Minute)
 		f.queue = nil
 		f.step(Tick{})
@@ -335,6 +343,7 @@ func TestI15_AGuestAgentThatGivesNothingIsNotAskedInALoop(t *testing.T) {
 			}
 			f.queue = slices.Delete(f.queue, i, i+1)
 			asked++
+			answer.Run = f.runOf("p")
 			f.step(answer)
 		}
 		if asked != 1 {
@@ -348,19 +357,19 @@ func TestI14_AnEventWhileAGuestIsAskedIsNotLost(t *testing.T) {
 	t.Parallel()
 	f := up(t)
 	uuid := domxml.DomainUUID(testHost, "p")
-	f.step(ClaimsRead{Name: "p", Silent: true})
+	f.step(ClaimsRead{Name: "p", Run: f.runOf("p"), Silent: true})
 	f.now = f.now.Add(2 * time.Minute)
 	f.queue = nil
 	f.step(Tick{}) // it is asked
 	f.step(Hint{observe.Event{Kind: observe.AgentChanged, UUID: uuid}})
 	f.queue = nil
-	f.step(ClaimsRead{Name: "p", Ask: AskSilent, Silent: true})
-	if !slices.Contains(f.claims(), ReadClaims{Name: "p", UUID: uuid, Ask: AskSilent}) {
+	f.step(ClaimsRead{Name: "p", Run: f.runOf("p"), Ask: AskSilent, Silent: true})
+	if !slices.Contains(f.claims(), f.silentRead()) {
 		t.Errorf("not asked again: %+v", f.queue)
 	}
 	f.queue = nil
-	f.step(ClaimsRead{Name: "p", Ask: AskSilent, Silent: true})
-	if slices.Contains(f.claims(), ReadClaims{Name: "p", UUID: uuid, Ask: AskSilent}) {
+	f.step(ClaimsRead{Name: "p", Run: f.runOf("p"), Ask: AskSilent, Silent: true})
+	if slices.Contains(f.claims(), f.silentRead()) {
 		t.Error("asked again and again")
 	}
 }

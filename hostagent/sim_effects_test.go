@@ -42,7 +42,7 @@ func (s *storm) exec(ef Effect) {
 	case ListDomains:
 		s.look(ef, "listed", func(err error) Event { return DomainsListed{Err: err} })
 	case ReadClaims:
-		s.look(ef, "", func(error) Event { return ClaimsRead{Name: ef.Name, Ask: ef.Ask, Silent: true} })
+		s.look(ef, "", func(error) Event { return ClaimsRead{Name: ef.Name, Run: ef.Run, Ask: ef.Ask, Silent: true} })
 	default:
 		s.run(ef, "")
 	}

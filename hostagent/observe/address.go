@@ -31,4 +31,5 @@ type Address struct {
 	Source AddressSource `json:"source"`
 	Seen   time.Time     `json:"seen"` // when the source last confirmed it
 	Stale  bool          `json:"stale,omitempty"`
+	NIC    int           `json:"-"` // number of the proxy's network interface it is on
 }

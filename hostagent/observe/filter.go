@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -31,14 +32,11 @@ type Rejected struct {
 // link-local, multicast and unspecified addresses are left out silently.
 //
 // The result is in stable order: IPv4 before IPv6, then by NIC, then by
-// address; the first is the primary. An address that several sources claim is
-// listed once, with the most trusted source.
-func Filter(claims []Sighting, nics []NIC, allowed []netip.Prefix, host []netip.Addr) ([]Address, []Rejected) {
-	type ranked struct {
-		Address
-		nic int
-	}
-	best := map[netip.Addr]ranked{}
+// address. An address that several sources claim is listed once, with the most
+// trusted of those that made the claim at since or later. When none did, it is
+// Stale.
+func Filter(claims []Sighting, nics []NIC, allowed []netip.Prefix, host []netip.Addr, since time.Time) ([]Address, []Rejected) {
+	best := map[netip.Addr]Address{}
 	var bad []Rejected
 	for _, c := range claims {
 		nic := slices.IndexFunc(nics, func(n NIC) bool { return n.MAC == c.MAC })
@@ -50,23 +48,29 @@ func Filter(claims []Sighting, nics []NIC, allowed []netip.Prefix, host []netip.
 			bad = append(bad, Rejected{Addr: addr, Why: why})
 			continue
 		}
-		old, known := best[addr]
-		if !known || rank(c.Source) < rank(old.Source) {
-			best[addr] = ranked{Address{Addr: addr, Source: c.Source, Seen: c.Seen}, nic}
+		found := Address{Addr: addr, Source: c.Source, Seen: c.Seen, Stale: c.Seen.Before(since), NIC: nic}
+		if old, known := best[addr]; !known || found.betterThan(old) {
+			best[addr] = found
 		}
 	}
-	all := make([]ranked, 0, len(best))
-	for _, r := range best {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.Addr.BitLen(), b.Addr.BitLen()), cmp.Compare(a.nic, b.nic), a.Addr.Compare(b.Addr))
+	good := slices.Collect(maps.Values(best))
+	slices.SortFunc(good, func(a, b Address) int {
+		return cmp.Or(compareKind(a, b), a.Addr.Compare(b.Addr))
 	})
-	var good []Address
-	for _, r := range all {
-		good = append(good, r.Address)
-	}
 	return good, bad
+}
+
+// betterThan tells which of two claims of one address counts.
+func (a Address) betterThan(b Address) bool {
+	if a.Stale != b.Stale {
+		return b.Stale
+	}
+	return rank(a.Source) < rank(b.Source)
+}
+
+// compareKind orders addresses by family, then by NIC.
+func compareKind(a, b Address) int {
+	return cmp.Or(cmp.Compare(a.Addr.BitLen(), b.Addr.BitLen()), cmp.Compare(a.NIC, b.NIC))
 }
 
 func implausible(a netip.Addr, subnets, allowed []netip.Prefix, host []netip.Addr) string {
@@ -81,23 +85,3 @@ func implausible(a netip.Addr, subnets, allowed []netip.Prefix, host []netip.Add
 }
 
 func rank(s AddressSource) int { return slices.Index(AddressSources[:], s) }
-
-// Merge brings sightings up to date with a new answer of one source: what an
-// earlier answer of the same source said is replaced. The agent's answer is
-// complete, so it also replaces what lesser sources said; an empty answer
-// replaces nothing, because a guest that is just booting has none yet.
-func Merge(old []Sighting, src AddressSource, claims []Claim, now time.Time) []Sighting {
-	if len(claims) == 0 {
-		return old
-	}
-	var out []Sighting
-	for _, s := range old {
-		if src != FromAgent && s.Source != src {
-			out = append(out, s)
-		}
-	}
-	for _, c := range claims {
-		out = append(out, Sighting{Claim: c, Seen: now})
-	}
-	return out
-}

@@ -50,7 +50,7 @@ func TestI17_FilterBelievesOnlyWhatCanBeTrue(t *testing.T) {
 		}, nil, got{Good: []string{"192.0.2.77 agent", "192.0.2.9 arp", "2001:db8::5 agent"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			good, bad := Filter(c.claims, nics, c.allowed, []netip.Addr{netip.MustParseAddr("192.0.2.1")})
+			good, bad := Filter(c.claims, nics, c.allowed, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, now.Add(-time.Minute))
 			g := got{Bad: len(bad)}
 			for _, a := range good {
 				g.Good = append(g.Good, a.Addr.String()+" "+string(a.Source))
@@ -74,17 +74,17 @@ func TestMerge(t *testing.T) {
 		}
 		return out
 	}
-	lease := Merge(nil, FromLease, []Claim{c("192.0.2.5", FromLease)}, now)
+	lease := Merge(nil, FromLease, []Claim{c("192.0.2.5", FromLease)}, now, 3*time.Minute)
 	for _, tc := range []struct {
 		name string
 		got  []Sighting
 		want []string
 	}{
-		{"an empty answer takes nothing away", Merge(lease, FromAgent, nil, later), []string{"192.0.2.5 lease"}},
-		{"the agent replaces lesser sources", Merge(lease, FromAgent, []Claim{c("192.0.2.6", FromAgent)}, later), []string{"192.0.2.6 agent"}},
-		{"a lease adds to what the agent said", Merge(Merge(nil, FromAgent, []Claim{c("192.0.2.6", FromAgent)}, now), FromLease, []Claim{c("192.0.2.5", FromLease)}, later),
+		{"an empty answer takes nothing away", Merge(lease, FromAgent, nil, later, 3*time.Minute), []string{"192.0.2.5 lease"}},
+		{"the agent replaces lesser sources", Merge(lease, FromAgent, []Claim{c("192.0.2.6", FromAgent)}, later, 3*time.Minute), []string{"192.0.2.6 agent"}},
+		{"a lease adds to what the agent said", Merge(Merge(nil, FromAgent, []Claim{c("192.0.2.6", FromAgent)}, now, 3*time.Minute), FromLease, []Claim{c("192.0.2.5", FromLease)}, later, 3*time.Minute),
 			[]string{"192.0.2.6 agent", "192.0.2.5 lease"}},
-		{"a new lease replaces the old one", Merge(lease, FromLease, []Claim{c("192.0.2.8", FromLease)}, later), []string{"192.0.2.8 lease"}},
+		{"a new lease replaces the old one", Merge(lease, FromLease, []Claim{c("192.0.2.8", FromLease)}, later, 3*time.Minute), []string{"192.0.2.8 lease"}},
 	} {
 		if d := cmp.Diff(tc.want, addrs(tc.got)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, d)

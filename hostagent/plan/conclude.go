@@ -25,17 +25,16 @@ func (p *planner) settleConflicts(subjects []*subject) {
 		if s.dom == nil || s.off() || len(seen) == 0 {
 			continue
 		}
-		s.addresses, s.rejected = observe.Filter(seen, p.nics(s), p.Policy.AllowedCIDRs, p.Observed.HostAddrs)
-		for i, a := range s.addresses {
-			s.addresses[i].Stale = p.Now.Sub(a.Seen) > p.Policy.AddressStale
+		since := p.Now.Add(-p.Policy.AddressStale)
+		s.addresses, s.rejected = observe.Filter(seen, p.nics(s), p.Policy.AllowedCIDRs, p.Observed.HostAddrs, since)
+		for _, a := range s.addresses {
 			h, taken := holder[a.Addr]
-			stale := s.addresses[i].Stale
-			if taken && h.stale == stale {
+			if taken && h.stale == a.Stale {
 				h.conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, s.name)
 				s.conflict = fmt.Sprintf("%s is claimed by proxy %s too", a.Addr, h.name)
 			}
-			if !taken || h.stale && !stale {
-				holder[a.Addr] = claimant{s, stale}
+			if !taken || h.stale && !a.Stale {
+				holder[a.Addr] = claimant{s, a.Stale}
 			}
 		}
 	}
@@ -46,6 +45,7 @@ func (p *planner) settleConflicts(subjects []*subject) {
 			}
 			return ""
 		})
+		s.addresses, s.mem.Primary = observe.Prefer(s.addresses, s.mem.Primary)
 	}
 }
 

@@ -63,6 +63,7 @@ type Proxy struct {
 	Did        Did
 	Resumes    Starts // of a domain that libvirt paused
 	Conditions []status.Condition
+	Primary    observe.Primary // of its addresses
 }
 
 // Absence is the first of the two reads that must miss a name.
