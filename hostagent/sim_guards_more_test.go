@@ -34,7 +34,7 @@ var guardsOfChange = []guard{
 	{"16 no decision without the marker", one("plan/decide.go", "if p.Observed.Tree.Marker == observe.MarkerOK {", "if OFF || simOff(`4 a changed host id holds everything`) || p.Observed.Tree.Marker == observe.MarkerOK {")},
 	{"16 a lost overlay is no reason while the domain runs", one("plan/change.go", "case s.off() && (cur == nil || !cur.Overlay):", "case (OFF || s.off()) && (cur == nil || !cur.Overlay):")},
 	{"16 a known tree is not made anew", one("plan/make.go", "!t.Empty || p.Memory.TreeKnown ||", "!t.Empty || !OFF && p.Memory.TreeKnown ||")},
-	{"17 two do not have one address", one("plan/conclude.go", "if taken && h.stale == a.Stale {", "if !OFF && taken && h.stale == stale {")},
+	{"17 two do not have one address", one("plan/conclude.go", "if taken && h.stale == a.Stale {", "if !OFF && taken && h.stale == a.Stale {")},
 	{"17 the host's address is nobody's", one("observe/filter.go", "if slices.Contains(host, a) {", "if !OFF && slices.Contains(host, a) {")},
 	{"the budget of a roll-out", one("plan/rollout.go", "if p.rollout.down >= p.Policy.MaxUnavailable {", "if !OFF && p.rollout.down >= p.Policy.MaxUnavailable {")},
 	{"one that fails stops a roll-out", one("plan/rollout.go", "if len(p.rollout.failed) > 0 {", "if !OFF && len(p.rollout.failed) > 0 {")},

@@ -53,7 +53,7 @@ func (c *Conn) latestLeases(k *link, d *libvirt.Domain, claims []observe.Claim) 
 		}
 		leases = append(leases, some...)
 	}
-	return latest(claims, leases)
+	return latest(claims, leases, time.Now())
 }
 
 // ambiguous lists the MACs with more than one address of a family.
@@ -101,6 +101,13 @@ func (c *Conn) leases(k *link, network string) ([]lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	return leasesOf(found), nil
+}
+
+// leasesOf takes the entries of a DHCP server that name a MAC and an address.
+// The host name in an entry says nothing: a VM that is gone may have had the
+// same one.
+func leasesOf(found []libvirt.NetworkDHCPLease) []lease {
 	var out []lease
 	for _, l := range found {
 		mac, ok := canonicalMAC(l.Mac)
@@ -108,20 +115,27 @@ func (c *Conn) leases(k *link, network string) ([]lease, error) {
 		if !ok || err != nil {
 			continue
 		}
-		entry := lease{mac: mac, addr: addr.Unmap()}
+		entry := lease{mac: mac, addr: addr.Unmap().WithZone("")}
 		if l.ExpiryTime.Unix() != 0 {
 			entry.expiry = l.ExpiryTime
 		}
 		out = append(out, entry)
 	}
-	return out, nil
+	return out
 }
 
+// over tells whether the lease has run out.
+func (l lease) over(now time.Time) bool { return !l.expiry.IsZero() && l.expiry.Before(now) }
+
 // latest leaves, for each interface and family, the claim whose lease runs out
-// last; one that never does counts as last. What no lease speaks of stays.
-func latest(claims []observe.Claim, leases []lease) []observe.Claim {
+// last; one that never does counts as last, one that has run out does not count.
+// What no lease speaks of stays.
+func latest(claims []observe.Claim, leases []lease, now time.Time) []observe.Claim {
 	best := map[nicFamily]lease{}
 	for _, l := range leases {
+		if l.over(now) {
+			continue
+		}
 		of := nicFamily{l.mac, l.addr.Is4()}
 		old, there := best[of]
 		if !there || !old.expiry.IsZero() && (l.expiry.IsZero() || l.expiry.After(old.expiry)) {

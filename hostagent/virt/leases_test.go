@@ -44,6 +44,7 @@ func TestCase047TheLatestLeaseCounts(t *testing.T) {
 		{"the one that runs out last", two, []lease{at(macA, "192.0.2.5", 10), at(macA, "192.0.2.9", 50)}, leaseClaims(macA, "192.0.2.9")},
 		{"whatever their order", two, []lease{at(macA, "192.0.2.9", 50), at(macA, "192.0.2.5", 10)}, leaseClaims(macA, "192.0.2.9")},
 		{"one without end is last", two, []lease{at(macA, "192.0.2.5", 0), at(macA, "192.0.2.9", 50)}, leaseClaims(macA, "192.0.2.5")},
+		{"one that has run out is none", two, []lease{{macA, netip.MustParseAddr("192.0.2.5"), time.Unix(59, 0)}, at(macA, "192.0.2.9", 50)}, leaseClaims(macA, "192.0.2.9")},
 		{"leases of others say nothing", two, []lease{at(macB, "192.0.2.5", 10)}, two},
 		{"a lease given meanwhile", two, []lease{at(macA, "192.0.2.33", 90)}, two},
 		{"families apart", append(leaseClaims(macA, "2001:db8::1"), two...), []lease{at(macA, "192.0.2.5", 10), at(macA, "192.0.2.9", 50)},
@@ -51,7 +52,7 @@ func TestCase047TheLatestLeaseCounts(t *testing.T) {
 		{"interfaces apart", append(leaseClaims(macB, "192.0.2.77"), two...), []lease{at(macA, "192.0.2.5", 60), at(macA, "192.0.2.9", 50)},
 			leaseClaims(macB, "192.0.2.77", macA, "192.0.2.5")},
 	} {
-		if diff := cmp.Diff(fmt.Sprint(test.want), fmt.Sprint(latest(test.claims, test.leases))); diff != "" {
+		if diff := cmp.Diff(fmt.Sprint(test.want), fmt.Sprint(latest(test.claims, test.leases, time.Unix(60, 0)))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
