@@ -80,6 +80,11 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 	if err != nil {
 		return err
 	}
+	if there.spec != a.Hash { // its NICs may be other ones
+		if err := e.checkMACs(ctx, a); err != nil {
+			return err
+		}
+	}
 	if err := e.ensureSeed(a, rec); err != nil {
 		return err
 	}
