@@ -76,21 +76,3 @@ func console(in Input) libvirtxml.DomainSerial {
 		Log:    &libvirtxml.DomainChardevLog{File: in.Console, Append: "on"},
 	}
 }
-
-func interfaces(in Input) []libvirtxml.DomainInterface {
-	var out []libvirtxml.DomainInterface
-	for i, n := range in.Spec.Networks {
-		src := &libvirtxml.DomainInterfaceSource{}
-		if n.Bridge != "" {
-			src.Bridge = &libvirtxml.DomainInterfaceSourceBridge{Bridge: n.Bridge}
-		} else {
-			src.Network = &libvirtxml.DomainInterfaceSourceNetwork{Network: n.Network.Network}
-		}
-		out = append(out, libvirtxml.DomainInterface{
-			MAC:    &libvirtxml.DomainInterfaceMAC{Address: MAC(in.Owner.Host, Identity(in.Owner.Name, in.Owner.Generation), i)},
-			Source: src,
-			Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
-		})
-	}
-	return out
-}

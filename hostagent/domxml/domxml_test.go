@@ -37,12 +37,12 @@ func input(a Acceleration) Input {
 }
 
 func TestGenerateGolden(t *testing.T) {
-	for _, a := range []Acceleration{KVM, TCG} {
-		got, err := Generate(input(a))
+	for name, in := range map[string]Input{"kvm": input(KVM), "tcg": input(TCG), "nics": nics()} {
+		got, err := Generate(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join("testdata", string(a)+".xml")
+		file := filepath.Join("testdata", name+".xml")
 		if *update {
 			if err := os.WriteFile(file, []byte(got+"\n"), 0o644); err != nil {
 				t.Fatal(err)
@@ -53,7 +53,7 @@ func TestGenerateGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(string(want), got+"\n"); d != "" {
-			t.Errorf("%s (-want +got):\n%s", a, d)
+			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
 }
