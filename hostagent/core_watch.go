@@ -103,7 +103,7 @@ func (c *Core) watchOne(now time.Time, p status.Proxy) []Effect {
 	if c.obs.Libvirt.Synced {
 		out = c.readAddresses(now, p, w)
 	}
-	if !c.set.Policy.Probe || w.probing || p.URL == "" {
+	if r, _ := p.Condition(status.Reachable); !c.set.Policy.Probe || !r.Applies() || w.probing || p.URL == "" {
 		return out
 	}
 	t := c.target(p)

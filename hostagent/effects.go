@@ -160,15 +160,15 @@ func (a *Agent) noteEnded(batch []Event) {
 }
 
 // readNetworks reads subnets: of libvirt's networks from libvirt, of bridges
-// from the host's own interfaces. What can not be read is left out, so that
+// and of interfaces that macvtaps are on from the host's own interfaces. What can not be read is left out, so that
 // the last answer stands.
 func (a *Agent) readNetworks(ctx context.Context, nets []spec.Network) Event {
 	ev := NetworksRead{Prefixes: map[spec.Network][]netip.Prefix{}}
 	for _, n := range nets {
 		var ps []netip.Prefix
 		var err error
-		if n.Bridge != "" {
-			ps, err = a.p.Host.InterfacePrefixes(n.Bridge)
+		if iface := n.Bridge + n.Direct; iface != "" {
+			ps, err = a.p.Host.InterfacePrefixes(iface)
 		} else {
 			ps, err = a.p.Hypervisor.NetworkPrefixes(ctx, n.Network)
 		}

@@ -17,6 +17,7 @@ import (
 type call struct {
 	Method, UUID, Text string
 	Flag               bool
+	Limits             [2]uint
 }
 
 // answer is a call's end.
@@ -110,6 +111,8 @@ func perform(hv *virt.Conn, req call) (a answer) {
 		err = hv.SetAutostart(ctx, req.UUID, req.Flag)
 	case "SetMetadata":
 		err = hv.SetMetadata(ctx, req.UUID, req.Text)
+	case "SetBandwidth":
+		err = hv.SetBandwidth(ctx, req.UUID, req.Text, req.Limits[0], req.Limits[1])
 	case "DropSaved":
 		a.Flag, err = hv.DropSaved(ctx, req.UUID)
 	default:
@@ -228,6 +231,10 @@ func (b *borrowed) SetAutostart(_ context.Context, uuid string, on bool) error {
 
 func (b *borrowed) SetMetadata(_ context.Context, uuid, xml string) error {
 	return b.change(call{Method: "SetMetadata", UUID: uuid, Text: xml})
+}
+
+func (b *borrowed) SetBandwidth(_ context.Context, uuid, mac string, inbound, outbound uint) error {
+	return b.change(call{Method: "SetBandwidth", UUID: uuid, Text: mac, Limits: [2]uint{inbound, outbound}})
 }
 
 func (b *borrowed) DropSaved(_ context.Context, uuid string) (bool, error) {

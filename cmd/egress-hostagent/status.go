@@ -93,6 +93,7 @@ func fetchStatus(cmd *cobra.Command, o *options) (status.Host, error) {
 // seen, a proxy that answers its probe serves all the same.
 func serves(p status.Proxy) bool {
 	reachable, probed := p.Condition(status.Reachable)
+	probed = probed && reachable.Applies()
 	if p.Leaving || p.URL == "" || probed && reachable.Status != status.True {
 		return false
 	}

@@ -39,6 +39,9 @@ type Hypervisor interface {
 	// SetMetadata replaces our element in the configuration, or, of a domain
 	// that has none, in what runs; with an empty xml it removes it.
 	SetMetadata(ctx context.Context, uuid, xml string) error
+	// SetBandwidth limits the interface with that MAC in the configuration and in
+	// what runs, in thousands of bytes per second; 0 lifts a limit.
+	SetBandwidth(ctx context.Context, uuid, mac string, inbound, outbound uint) error
 	// DropSaved removes the state that a managed save left of a domain that is
 	// off, and tells whether there was one.
 	DropSaved(ctx context.Context, uuid string) (bool, error)
@@ -94,6 +97,8 @@ func (e *Executor) Run(ctx context.Context, a plan.Action) error {
 		return e.define(ctx, a)
 	case plan.Start:
 		return e.start(ctx, a)
+	case plan.Tune:
+		return e.tune(ctx, a)
 	case plan.Resume:
 		return e.resume(ctx, a)
 	case plan.Autostart:

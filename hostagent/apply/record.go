@@ -51,6 +51,9 @@ func (e *Executor) bringUp(a plan.Action) error {
 	}
 	now := rec
 	now.Origin, now.SkipCleanup = a.Origin, a.Spec.SkipCleanup
+	if h, err := spec.ParseHash(rec.SpecHash); err == nil && differsLive(h, a.Hash) {
+		now.SpecHash = a.Hash.String()
+	}
 	if now == rec {
 		return nil
 	}

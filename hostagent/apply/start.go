@@ -35,9 +35,24 @@ func (e *Executor) start(ctx context.Context, a plan.Action) error {
 // whyWait bounds the search for the reason of a failed start.
 const whyWait = 5 * time.Second
 
+// whyRefused adds what to do to what libvirt said of a start that it refuses,
+// where the spec has something that many networks can not do.
+func whyRefused(a plan.Action, err error) error {
+	for _, n := range a.Spec.Networks {
+		if n.VLAN != 0 {
+			return &observe.Error{Op: "start domain of", Object: a.Name, Class: observe.Permanent,
+				Err: fmt.Errorf("%w; its NIC on %s has vlan = %d, which libvirt takes only on a network of its own that is made for Open vSwitch or SR-IOV: leave vlan out, make an interface of that VLAN on the host (ip link add link IF name IF.%d type vlan id %[3]d) and name it as direct, or a bridge on it as bridge", err, n.Network, n.VLAN, n.VLAN)}
+		}
+	}
+	return err
+}
+
 // whyNotStarted finds what libvirt only says in words: that a network of the
 // domain is not active. A libvirt that does not answer is not asked more.
 func (e *Executor) whyNotStarted(ctx context.Context, a plan.Action, err error) error {
+	if observe.ClassOf(err) == observe.Permanent {
+		return whyRefused(a, err)
+	}
 	if err == nil || observe.ClassOf(err) != observe.Transient || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

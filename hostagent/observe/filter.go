@@ -18,6 +18,7 @@ type Sighting struct {
 type NIC struct {
 	MAC      string
 	Prefixes []netip.Prefix // subnets of the network it is on
+	Static   []netip.Addr   // addresses that its spec gives it
 }
 
 // Rejected is a claim that does not count, with the reason in words.
@@ -27,9 +28,10 @@ type Rejected struct {
 }
 
 // Filter believes of a guest's claims only what can be true (invariant 17): an
-// address on an interface whose MAC is one of nics, inside that interface's
-// subnets or inside allowed, and not one of the host's own. Loopback,
-// link-local, multicast and unspecified addresses are left out silently.
+// address on an interface whose MAC is one of nics, which its spec gives it or
+// which is inside that interface's subnets or inside allowed, and not one of the
+// host's own. Loopback, link-local, multicast and unspecified addresses are
+// left out silently.
 //
 // The result is in stable order: IPv4 before IPv6, then by NIC, then by
 // address. An address that several sources claim is listed once, with the most
@@ -44,7 +46,7 @@ func Filter(claims []Sighting, nics []NIC, allowed []netip.Prefix, host []netip.
 			continue
 		}
 		addr := c.Addr.Unmap().WithZone("")
-		if why := implausible(addr, nics[nic].Prefixes, allowed, host); why != "" {
+		if why := implausible(addr, nics[nic], allowed, host); why != "" {
 			bad = append(bad, Rejected{Addr: addr, Why: why})
 			continue
 		}
@@ -73,12 +75,12 @@ func compareKind(a, b Address) int {
 	return cmp.Or(cmp.Compare(a.Addr.BitLen(), b.Addr.BitLen()), cmp.Compare(a.NIC, b.NIC))
 }
 
-func implausible(a netip.Addr, subnets, allowed []netip.Prefix, host []netip.Addr) string {
+func implausible(a netip.Addr, nic NIC, allowed []netip.Prefix, host []netip.Addr) string {
 	if slices.Contains(host, a) {
 		return "is the host's own"
 	}
 	within := func(p netip.Prefix) bool { return p.Contains(a) }
-	if !slices.ContainsFunc(subnets, within) && !slices.ContainsFunc(allowed, within) {
+	if !slices.Contains(nic.Static, a) && !slices.ContainsFunc(nic.Prefixes, within) && !slices.ContainsFunc(allowed, within) {
 		return "is outside the network's subnets and policy.allowed_cidrs"
 	}
 	return ""

@@ -20,7 +20,9 @@ func claim(mac, addr string, src AddressSource) Sighting {
 
 func TestI17_FilterBelievesOnlyWhatCanBeTrue(t *testing.T) {
 	const ours, second, docker = "56:00:00:00:00:01", "56:00:00:00:00:02", "02:42:00:00:00:01"
-	nics := []NIC{{MAC: ours, Prefixes: []netip.Prefix{subnet, six}}, {MAC: second, Prefixes: []netip.Prefix{subnet}}}
+	nics := []NIC{{MAC: ours, Prefixes: []netip.Prefix{subnet, six}}, {
+		MAC: second, Prefixes: []netip.Prefix{subnet}, Static: []netip.Addr{netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("192.0.2.1")},
+	}}
 	type got struct {
 		Good []string
 		Bad  int
@@ -42,6 +44,10 @@ func TestI17_FilterBelievesOnlyWhatCanBeTrue(t *testing.T) {
 		{"outside the subnet", []Sighting{claim(ours, "198.51.100.1", FromAgent)}, nil, got{Bad: 1}},
 		{"outside the subnet but allowed", []Sighting{claim(ours, "198.51.100.1", FromAgent)},
 			[]netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}, got{Good: []string{"198.51.100.1 agent"}}},
+		{"its spec's own, on that NIC only, and nothing beside it", []Sighting{
+			claim(second, "203.0.113.7", FromAgent), claim(ours, "203.0.113.7", FromAgent), claim(second, "203.0.113.8", FromAgent),
+		}, nil, got{Good: []string{"203.0.113.7 agent"}, Bad: 2}},
+		{"its spec's own, but the host has it", []Sighting{claim(second, "192.0.2.1", FromAgent)}, nil, got{Bad: 1}},
 		{"the host's own", []Sighting{claim(ours, "192.0.2.1", FromAgent)}, nil, got{Bad: 1}},
 		{"the host's own in IPv4-mapped form", []Sighting{claim(ours, "::ffff:192.0.2.1", FromAgent)}, nil, got{Bad: 1}},
 		{"best source wins, IPv4 first, NIC order", []Sighting{

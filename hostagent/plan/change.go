@@ -11,7 +11,7 @@ func (p *planner) outdated(s *subject) bool {
 	switch {
 	case reason == "":
 		return false
-	case reason == reasonSpec && p.waitsWithChange(s):
+	case reason == reasonSpec && (p.waitsWithChange(s) || s.addressTaken()):
 		p.meanwhile(s)
 		return true
 	}

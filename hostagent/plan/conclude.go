@@ -215,6 +215,9 @@ func (p *planner) reachableCondition(s *subject) status.Condition {
 	switch {
 	case !s.running() || !ok:
 		c.Message = "there is no address to probe"
+	case s.direct() != "":
+		c.Reason = status.NoWayFromHost
+		c.Message = fmt.Sprintf("its primary address %s is on a direct NIC (macvtap on %s), over which the host and its guests do not reach each other: it is not probed, and is Ready without", t.Addr(), s.direct())
 	case !probed || pr.Target != t:
 		c.Message = "the first probe has not ended"
 	case p.Now.Sub(pr.At) > p.Policy.ProbeStale:
@@ -235,7 +238,7 @@ func (p *planner) reachableCondition(s *subject) status.Condition {
 func ready(cs []status.Condition) status.Condition {
 	r := status.Condition{Type: status.Ready, Status: status.True, Reason: "Ready"}
 	for _, c := range cs {
-		if c.Status == status.True {
+		if c.Status == status.True || !c.Applies() {
 			continue
 		}
 		if r.Status == status.True || r.Status == status.Unknown && c.Status == status.False {

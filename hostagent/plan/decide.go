@@ -13,7 +13,7 @@ import (
 func (p *planner) decide(s *subject) {
 	steps := []func(*subject) bool{
 		p.busy, p.unseen, p.ofAnotherHost, p.notOurs, p.paused, p.neverGood, p.treeInDoubt, p.unwanted,
-		p.absent, p.outdated, p.resized, p.switchedOff, p.poweredOff,
+		p.absent, p.outdated, p.resized, p.retuned, p.switchedOff, p.poweredOff,
 	}
 	for _, step := range steps {
 		if step(s) {
@@ -105,6 +105,9 @@ func (p *planner) absent(s *subject) bool {
 	s.mem.Stop = nil
 	if inc := p.usable(s, s.hash()); inc != nil {
 		p.define(s, inc, "no domain is defined for this incarnation")
+		return true
+	}
+	if s.addressTaken() {
 		return true
 	}
 	if inc := p.newest(s); inc != nil && s.mem.Recreate != inc.Instance && p.waitsWithChange(s) {

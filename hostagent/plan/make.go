@@ -34,6 +34,7 @@ func Make(in Input) Result {
 	p.hold(subjects)
 	p.countDown(subjects)
 	p.promise(subjects)
+	p.claimStatic(subjects)
 	p.disown()
 	for _, s := range subjects {
 		if p.abandonUnlisted(s); s.gone {

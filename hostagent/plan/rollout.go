@@ -130,7 +130,7 @@ const failedStarts = 3
 // serves tells whether all conditions but Synced and Ready hold.
 func serves(cs []status.Condition) bool {
 	for _, c := range cs {
-		if c.Type != status.Synced && c.Type != status.Ready && c.Status != status.True {
+		if c.Type != status.Synced && c.Type != status.Ready && c.Applies() && c.Status != status.True {
 			return false
 		}
 	}

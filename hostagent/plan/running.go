@@ -110,7 +110,7 @@ func (p *planner) settled(s *subject) {
 // tidy brings the records up to date and removes earlier incarnations.
 func (p *planner) tidy(s *subject) {
 	if cur := s.incarnation(s.instance()); cur != nil && cur.Record != nil && p.oursIncarnation(*cur) &&
-		(cur.Record.SkipCleanup != s.spec().SkipCleanup || cur.Record.Origin != s.want.Origin) {
+		(cur.Record.SkipCleanup != s.spec().SkipCleanup || cur.Record.Origin != s.want.Origin || s.dom.Owner.Spec == s.hash() && recordBehind(*cur.Record, s.hash())) {
 		p.step(s, Action{Kind: Record, Instance: cur.Instance, Spec: s.spec(), Reason: "its record is of an earlier spec"})
 		return
 	}

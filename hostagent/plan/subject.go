@@ -34,6 +34,7 @@ type subject struct {
 	addresses []observe.Address
 	rejected  []observe.Rejected
 	conflict  string // another proxy that claims an address of this one
+	taken     string // another proxy that has a static address of this one's spec
 	gone      bool   // nothing is left: forget it
 	goesDown  bool   // to be changed, now or as soon as that is on disk
 }
@@ -187,7 +188,7 @@ func (s *subject) current() bool {
 
 // asHashed tells whether a domain made from have is all that want asks for.
 func asHashed(have, want spec.Hash) bool {
-	return sameIncarnation(have, want) && sameMachine(have, want)
+	return sameIncarnation(have, want) && sameMachine(have, want) && sameLive(have, want)
 }
 
 // sameIncarnation tells whether a guest made from have still is what want
@@ -201,6 +202,10 @@ func sameMachine(have, want spec.Hash) bool {
 	return have.Version != want.Version || have.Machine == want.Machine
 }
 
+func sameLive(have, want spec.Hash) bool {
+	return have.Version != want.Version || have.Live == want.Live
+}
+
 // nics are the MACs and subnets the proxy's addresses must belong to.
 func (p *planner) nics(s *subject) []observe.NIC {
 	sp := s.mem.Last
@@ -212,6 +217,7 @@ func (p *planner) nics(s *subject) []observe.NIC {
 		out = append(out, observe.NIC{
 			MAC:      domxml.MAC(p.Policy.HostID, domxml.Identity(s.name, p.Generations[s.name]), i),
 			Prefixes: p.Observed.Prefixes[n.Network],
+			Static:   static(n),
 		})
 	}
 	return out
@@ -224,6 +230,15 @@ func (s *subject) target() (netip.AddrPort, bool) {
 		return netip.AddrPort{}, false
 	}
 	return netip.AddrPortFrom(s.addresses[0].Addr, uint16(sp.Port)), true
+}
+
+// direct is the host interface that the primary address is behind, when the NIC
+// it is on is a macvtap; empty otherwise.
+func (s *subject) direct() string {
+	if sp := s.mem.Last; sp != nil && len(s.addresses) > 0 && s.addresses[0].NIC < len(sp.Networks) {
+		return sp.Networks[s.addresses[0].NIC].Direct
+	}
+	return ""
 }
 
 // String says how far a fetch is.

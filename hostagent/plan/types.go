@@ -20,6 +20,7 @@ const (
 	FetchImage Kind = "fetch-image" // get, verify and publish a base image
 	Prepare    Kind = "prepare"     // make an incarnation: record, seed, overlay
 	Define     Kind = "define"      // define the domain on a prepared incarnation
+	Tune       Kind = "tune"        // set what a running domain takes on: the bandwidth of its NICs
 	Autostart  Kind = "autostart"   // let libvirt start the domain with the host
 	Start      Kind = "start"       // start the domain
 	Resume     Kind = "resume"      // let a domain go on that libvirt paused
@@ -38,11 +39,11 @@ type Action struct {
 	Kind     Kind
 	Name     string // proxy; empty for InitTree and FetchImage
 	UUID     string
-	Instance string // incarnation: Define, Discard
+	Instance string // incarnation: Define, Tune, Discard
 	Reason   string
 	Domain   string        // Define: the domain's current name, kept over a redefine
-	Spec     *spec.Spec    // Prepare, Define, Start
-	Hash     spec.Hash     // Prepare, Define
+	Spec     *spec.Spec    // Prepare, Define, Tune, Start
+	Hash     spec.Hash     // Prepare, Define, Tune
 	Origin   string        // Prepare, Define
 	Base     *observe.Base // Prepare, Define
 	Image    spec.Image    // FetchImage

@@ -24,7 +24,7 @@ const (
 	Synced    = "Synced"    // the spec is what runs
 	Running   = "Running"   // the domain runs
 	Addressed = "Addressed" // an address is known and counts
-	Reachable = "Reachable" // the probe answered as expected
+	Reachable = "Reachable" // the probe answered as expected; Unknown for good with the reason NoWayFromHost
 	Ready     = "Ready"     // all that apply
 )
 
@@ -49,6 +49,13 @@ type Condition struct {
 	Message string    `json:"message,omitempty"` // what happened, where, what to do
 	Since   time.Time `json:"since"`
 }
+
+// NoWayFromHost is the reason of a Reachable condition that can not be had: the
+// proxy's primary address is on a NIC that the host itself has no way to.
+const NoWayFromHost = "NoWayFromHost"
+
+// Applies tells whether the condition counts towards Ready.
+func (c Condition) Applies() bool { return c.Type != Reachable || c.Reason != NoWayFromHost }
 
 // Phase is a proxy's state in one word, derived from its conditions and the
 // step the agent is at.

@@ -30,6 +30,7 @@ const (
 	opUndefine     op = "undefine domain"
 	opAutostart    op = "set autostart of domain"
 	opMetadata     op = "set metadata of domain"
+	opBandwidth    op = "set bandwidth of domain"
 	opDropSaved    op = "drop saved state of domain"
 	opVersion      op = "read version of"
 	opCapabilities op = "read capabilities of"

@@ -97,20 +97,9 @@ const metadataPrefix = "egress"
 // runs, or removes it when xml is empty. Elements of other namespaces stay.
 func (c *Conn) SetMetadata(ctx context.Context, uuid, xml string) error {
 	return c.change(ctx, opMetadata, uuid, func(_ *link, d *libvirt.Domain) error {
-		persistent, err := d.IsPersistent()
+		impact, err := everywhere(d)
 		if err != nil {
 			return err
-		}
-		active, err := d.IsActive()
-		if err != nil {
-			return err
-		}
-		var impact libvirt.DomainModificationImpact
-		if persistent {
-			impact |= libvirt.DOMAIN_AFFECT_CONFIG
-		}
-		if active {
-			impact |= libvirt.DOMAIN_AFFECT_LIVE
 		}
 		err = d.SetMetadata(libvirt.DOMAIN_METADATA_ELEMENT, xml, metadataPrefix, c.opt.Namespace, impact)
 		if xml == "" && errors.Is(err, libvirt.ERR_NO_DOMAIN_METADATA) {

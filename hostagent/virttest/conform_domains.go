@@ -81,6 +81,7 @@ func (s *suite) absence() {
 		"Shutdown":     s.hv.Shutdown(s.ctx, d.uuid),
 		"Destroy":      s.hv.Destroy(s.ctx, d.uuid),
 		"SetAutostart": s.hv.SetAutostart(s.ctx, d.uuid, true),
+		"SetBandwidth": s.hv.SetBandwidth(s.ctx, d.uuid, d.mac, 1, 1),
 		"SetMetadata":  s.hv.SetMetadata(s.ctx, d.uuid, `<x/>`),
 	} {
 		var e *observe.Error

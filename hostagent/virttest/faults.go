@@ -97,7 +97,7 @@ func (f *Fake) ShortList(times int, uuids ...string) {
 // changing are the methods that change something.
 var changing = [...]string{
 	"Define", "CreateTransient", "Start", "Resume", "Shutdown", "Destroy", "Undefine",
-	"SetAutostart", "SetMetadata", "DropSaved",
+	"SetAutostart", "SetMetadata", "SetBandwidth", "DropSaved",
 }
 
 // Gate has pass called before each changing call that no fault keeps from its

@@ -69,6 +69,7 @@ func TestFakeGate(t *testing.T) {
 		"Destroy":         f.Destroy(ctx, testUUID),
 		"Undefine":        f.Undefine(ctx, testUUID),
 		"SetAutostart":    f.SetAutostart(ctx, testUUID, true),
+		"SetBandwidth":    f.SetBandwidth(ctx, testUUID, "56:00:00:00:00:01", 1, 1),
 		"SetMetadata":     f.SetMetadata(ctx, testUUID, ""),
 		"DropSaved":       drop,
 	} {

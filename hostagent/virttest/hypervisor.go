@@ -32,6 +32,7 @@ type Hypervisor interface {
 	Undefine(ctx context.Context, uuid string) error
 	SetAutostart(ctx context.Context, uuid string, on bool) error
 	SetMetadata(ctx context.Context, uuid, xml string) error
+	SetBandwidth(ctx context.Context, uuid, mac string, inbound, outbound uint) error
 	DropSaved(ctx context.Context, uuid string) (bool, error)
 }
 
