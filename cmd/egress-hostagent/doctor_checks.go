@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -89,7 +92,8 @@ func checkLibvirt(ctx context.Context, cfg config.Config, w wired) finding {
 	return finding{"libvirt", ok, fmt.Sprintf("%s, libvirt %s, hypervisor %s", cfg.Libvirt.URI, lib, hv), ""}
 }
 
-// checkNetworks looks at the networks that specs and defaults name.
+// checkNetworks looks at the networks, bridges and interfaces that specs name, or
+// else the defaults.
 func checkNetworks(ctx context.Context, cfg config.Config, w wired) []finding {
 	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
 	defer cancel()
@@ -109,18 +113,18 @@ func checkNetworks(ctx context.Context, cfg config.Config, w wired) []finding {
 		nets[n] = true
 	}
 	var out []finding
-	for n := range nets {
+	sorted := slices.SortedFunc(maps.Keys(nets), func(a, b spec.Network) int {
+		return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Bridge, b.Bridge), cmp.Compare(a.Direct, b.Direct))
+	})
+	for _, n := range sorted {
 		out = append(out, checkNetwork(ctx, n, w))
 	}
 	return out
 }
 
 func checkNetwork(ctx context.Context, n spec.Network, w wired) finding {
-	if n.Bridge != "" {
-		if _, err := (hostNetwork{}).InterfacePrefixes(n.Bridge); err != nil {
-			return finding{"bridge " + n.Bridge, fail, err.Error(), "create the bridge on the host"}
-		}
-		return finding{"bridge " + n.Bridge, ok, "exists", ""}
+	if iface := n.Bridge + n.Direct; iface != "" {
+		return checkInterface(n, os.DirFS("/sys/class/net/"))
 	}
 	what := "network " + n.Network
 	active, err := w.conn.NetworkActive(ctx, n.Network)
@@ -131,6 +135,33 @@ func checkNetwork(ctx context.Context, n spec.Network, w wired) finding {
 		return finding{what, fail, "is not active: no proxy on it can start", fmt.Sprintf("virsh net-start %s && virsh net-autostart %s", n.Network, n.Network)}
 	}
 	return finding{what, ok, "active", ""}
+}
+
+// checkInterface looks at a bridge, or at the interface that macvtaps are to be
+// on, in sys, which is /sys/class/net. A bridge has a directory "bridge" there,
+// operstate is that of RFC 2863; "unknown" is what drivers say that do not tell.
+func checkInterface(n spec.Network, sys fs.FS) finding {
+	name, what := n.Bridge, "bridge "+n.Bridge
+	if n.Direct != "" {
+		name, what = n.Direct, "direct interface "+n.Direct
+	}
+	if _, err := fs.Stat(sys, name); err != nil {
+		return finding{what, fail, "the host has no interface of that name: no proxy on it can start", "create it on the host, or name another in [[network]]; ip link shows what there is"}
+	}
+	if _, err := fs.Stat(sys, name+"/bridge"); n.Bridge != "" && err != nil {
+		if _, err := fs.Stat(sys, name+"/brport"); err == nil {
+			return finding{what, fail, "is a port of a bridge and none itself", "name the bridge, or use direct = \"" + name + "\""}
+		}
+		return finding{what, warn, "is no Linux bridge; libvirt takes it only if it is one of Open vSwitch, for which the agent's domains have no virtualport", "make a Linux bridge, or use direct = \"" + name + "\""}
+	}
+	state, err := fs.ReadFile(sys, name+"/operstate")
+	if text := strings.TrimSpace(string(state)); n.Direct != "" && err == nil && text != "up" && text != "unknown" {
+		return finding{what, warn, "is " + text + ": guests on it reach nobody", "ip link set " + name + " up, and see to its cable"}
+	}
+	if n.Direct != "" {
+		return finding{what, ok, "exists; the host itself does not reach guests on it, so their proxies are not probed", ""}
+	}
+	return finding{what, ok, "exists", ""}
 }
 
 // checkAcceleration runs a guest: libvirt listing an acceleration is no proof

@@ -29,11 +29,11 @@ func (hostNetwork) Addresses() ([]netip.Addr, error) {
 func (hostNetwork) InterfacePrefixes(name string) ([]netip.Prefix, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
-		return nil, fmt.Errorf("bridge %s: %w", name, err)
+		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
 	as, err := i.Addrs()
 	if err != nil {
-		return nil, fmt.Errorf("bridge %s: %w", name, err)
+		return nil, fmt.Errorf("interface %s: %w", name, err)
 	}
 	return prefixes(as), nil
 }
