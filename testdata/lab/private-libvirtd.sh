@@ -176,6 +176,9 @@ prepare() {
 	install -d -o "$agent" -g "$agent" -m 0750 "$dir/home" "$dir/run/$agent"
 	install -d -o "$agent" -g libvirt-qemu -m 2710 "$dir/lib/images/egress"
 	configure
+	# libvirt's own network filters, clean-traffic among them, are where the package puts them at its install.
+	install -d -m 0700 "$dir/etc/nwfilter"
+	cp --no-clobber /usr/share/libvirt/nwfilter/*.xml "$dir/etc/nwfilter/"
 	go_build "$dir/reaper" ./reaper
 }
 

@@ -31,7 +31,7 @@ packages_of() {
 	demo-test) printf '%s\n' gcc libc6-dev libvirt0 qemu-utils ;;
 	driver) packages_of build && printf '%s\n' qemu-utils ;;
 	libvirtd) packages_of driver && printf '%s\n' dnsmasq-base e2fsprogs iproute2 iptables \
-		libvirt-clients libvirt-daemon-system procps qemu-system-x86 util-linux ;;
+		libvirt-clients libvirt-daemon-config-nwfilter libvirt-daemon-system procps qemu-system-x86 util-linux ;;
 	versions) packages_of libvirtd && printf '%s\n' debian-archive-keyring mmdebstrap ;;
 	guest) packages_of libvirtd && printf '%s\n' curl debian-archive-keyring e2fsprogs extlinux fdisk \
 		genisoimage mmdebstrap syslinux-common ;;
