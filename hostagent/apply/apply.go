@@ -144,9 +144,13 @@ func (e *Executor) note(proxy, format string, args ...any) {
 
 // discard removes an incarnation that no domain stands on: it looks once more
 // at the domain's document in force, because metadata of a running domain may
-// be ahead of what runs. Another VM's, an abandoned one's, is left.
+// be ahead of what runs. Another VM's, an abandoned one's, is left, and so is one
+// whose record can not be read any more.
 func (e *Executor) discard(ctx context.Context, a plan.Action) error {
-	if inc, ok := e.incarnation(a); ok && inc.Record != nil {
+	switch inc, _ := e.incarnation(a); {
+	case inc.Problem != "":
+		return &observe.Error{Op: "discard", Object: a.Instance + " of " + a.Name, Class: observe.Clash, Err: fmt.Errorf("its record says no longer whose it is: %s", inc.Problem)}
+	case inc.Record != nil:
 		if err := belongs(*inc.Record, a); err != nil {
 			return err
 		}
