@@ -87,9 +87,11 @@ func (p *Proxy) obey(in Input, st status.Proxy, verb order.Verb) (string, error)
 }
 
 // guestOf is the incarnation that a proxy's domain is defined on, or would be
-// if it was not lost.
+// if it was not lost. A domain that can not be seen is not lost.
 func guestOf(in Input, st status.Proxy) string {
-	if _, there := in.Observed.Domains[st.UUID]; there || st.Instance != "" {
+	_, there := in.Observed.Domains[st.UUID]
+	_, unsure := in.Observed.Unsure[st.UUID]
+	if there || st.Instance != "" || unsure || !in.Observed.Libvirt.Synced {
 		return st.Instance
 	}
 	last := ""
