@@ -107,15 +107,17 @@ func (p *planner) define(s *subject, inc *observe.Incarnation, reason string) {
 }
 
 // drains tells whether clients are still given time to go elsewhere before the
-// domain is powered off.
+// domain is powered off. While it is paused it has none; resumed before it was
+// asked to power off, it has them again.
 func (p *planner) drains(s *subject, st Stop) bool {
-	if s.mem.Last == nil || s.mem.Last.Drain == 0 || !s.running() || !st.Since.IsZero() {
+	if s.mem.Last == nil || s.mem.Last.Drain == 0 || !s.running() || !st.Asked.IsZero() {
 		return false
 	}
 	end := st.Begun.Add(s.mem.Last.Drain)
 	if !p.Now.Before(end) {
 		return false
 	}
+	s.mem.Stop = &Stop{Begun: st.Begun}
 	p.wake(end)
 	s.verdict.reason = "Draining"
 	s.verdict.message = "it is out of all lists; it is powered off at " + end.UTC().Format("15:04:05Z")
