@@ -98,7 +98,8 @@ func (p *planner) backUp(s *subject, cs []status.Condition) {
 	if d.Since.IsZero() || s.mem.Paused || p.Memory.PausedAll {
 		return
 	}
-	if up := s.current() || !s.goesDown && s.mem.Stop == nil && d.Failed == ""; up && serves(cs) { // as its spec asks, or as before while that waits
+	up := s.current() || !s.goesDown && d.Failed == "" // as its spec asks, or as before while that waits
+	if up && s.mem.Stop == nil && serves(cs) {         // and no step is under way that powers it off
 		*d = Down{}
 		p.wake(p.Now) // it is the next one's turn
 		return
