@@ -112,6 +112,8 @@ func (s *storm) mayHappen(g given) {
 		s.resumed[g.Name] = g.id // the name is another VM's from now on
 		delete(s.down, g.Name)
 		delete(s.paused, g.Name)
+		delete(s.held, g.Name)
+		delete(s.heldAway, g.Name)
 	}
 }
 
