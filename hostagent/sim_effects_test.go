@@ -80,6 +80,11 @@ func (s *storm) act(a plan.Action) {
 	if s.one(s.meddling) {
 		s.meddle(a.UUID)
 	}
+	if s.race == a.Kind {
+		s.race = ""
+		s.say("  admin was quicker: starts it")
+		s.hv.AdminStart(a.UUID)
+	}
 	before := s.picture()
 	if s.one(s.silence) {
 		err := s.agent.p.Executor.Run(s.t.Context(), a)

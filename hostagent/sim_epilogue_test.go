@@ -17,6 +17,10 @@ func (s *storm) epilogue() {
 	}
 	if s.one(3) {
 		s.brokenSpec()
+		return
+	}
+	if s.one(2) {
+		s.scene()
 	}
 }
 

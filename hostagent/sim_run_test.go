@@ -84,19 +84,25 @@ func (s *storm) work(n int) {
 // quiet does what is pending, in order, until nothing is left.
 func (s *storm) quiet() {
 	for range 20000 {
-		switch {
-		case s.dead, s.t.Failed():
-			return
-		case s.hint(), s.deliver():
-		case len(s.queue) > 0:
-			ef := s.queue[0]
-			s.queue = s.queue[1:]
-			s.exec(ef)
-		default:
+		if s.dead || s.t.Failed() || !s.oneThing() {
 			return
 		}
 	}
 	s.blame("promise 15: it does not settle; last actions %v", s.ran[max(0, len(s.ran)-10):])
+}
+
+// oneThing does the first of what is pending, and tells whether there was any.
+func (s *storm) oneThing() bool {
+	switch {
+	case s.hint(), s.deliver():
+	case len(s.queue) > 0:
+		ef := s.queue[0]
+		s.queue = s.queue[1:]
+		s.exec(ef)
+	default:
+		return false
+	}
+	return true
 }
 
 // let has time go by, in steps that the core asks for, with all that happens

@@ -85,13 +85,13 @@ var simImages = [...]spec.Image{
 func (s *storm) decode(name string, d doc) spec.Spec {
 	sp := s.spec(name, fmt.Sprintf("#cloud-config\n# %s %d\n", canary, d.body))
 	sp.Image = simImages[s.cfg.image]
+	sum := sha256.Sum256(fmt.Append(nil, d.body, d.memory))
+	sp.Own = hex.EncodeToString(sum[:16])
 	if d.memory == 0 {
 		d.memory = s.cfg.memory
 	}
 	sp.Memory = spec.Size(d.memory) << 20
 	sp.Hold, sp.Off, sp.SkipCleanup, sp.Drain = d.hold, d.off, d.skip, d.drain
-	sum := sha256.Sum256(fmt.Append(nil, d.body, d.memory))
-	sp.Own = hex.EncodeToString(sum[:16])
 	return sp
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
@@ -19,6 +20,7 @@ type world struct {
 	fragile      map[string]bool   // UUIDs of guests that go off soon after each start
 	manifests    int               // one in so many specs is in the manifest
 	meddling     int               // one in so many actions finds that an admin was quicker
+	race         plan.Kind         // an admin starts the domain right before the next step of that kind
 	silence      int               // one in so many calls gets no answer
 	budget       int               // of roll-outs
 	foreign      int               // domains of others that were made so far
