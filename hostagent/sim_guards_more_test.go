@@ -60,7 +60,6 @@ var guardsOfOrders = []guard{
 	{"what a failed save wrote is doubtful", one("keep.go", "k.doubtful[p] = true", "k.doubtful[p] = !OFF")},
 	{"pause NAME", one("plan/pause.go", "if !s.mem.Paused && ", "if (OFF || !s.mem.Paused) && ")},
 	{"pause --all", one("plan/pause.go", "&& !p.Memory.PausedAll {", "&& (OFF || !p.Memory.PausedAll) {")},
-	{"pause --all holds images", one("plan/make.go", "func (p *planner) fetchImages() {\n\tif p.Memory.PausedAll {", "func (p *planner) fetchImages() {\n\tif !OFF && p.Memory.PausedAll {")},
 	{"what was planned before a pause is not begun", one("handsoff.go", "return h.all || h.paused[a.Name] || h.buried[a.UUID]", "return !OFF && (h.all || h.paused[a.Name] || h.buried[a.UUID])")},
 	{"memory of an abandoned VM is forgotten", one("kept.go", "genuine && p.Generation <= t.Generation {", "!OFF && genuine && p.Generation <= t.Generation {")},
 }
