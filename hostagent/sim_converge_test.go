@@ -110,6 +110,11 @@ func (s *storm) checkListed(name string, doc doc, d observe.RawDomain, o observe
 	if !same && !doc.hold || p.Phase != want || d.Power != power || d.Autostart == doc.off {
 		s.blame("%s did not converge to %s %s: runs %+v, spec %s: %s", name, want, power, d, sp.Hash(), brief(p))
 	}
+	if xml, runs := s.hv.AdminXML(d.UUID); runs && o.Spec == sp.Hash() {
+		if want := fmt.Sprintf(`<outbound average="%d">`, doc.rate); strings.Contains(xml, want) != (doc.rate > 0) || strings.Contains(xml, "<bandwidth>") != (doc.rate > 0) {
+			s.blame("%s is to be limited to %d kB/s and runs on %s", name, doc.rate, xml)
+		}
+	}
 	if want == status.PhaseWaiting && synced.Reason != "ChangePending" {
 		s.blame("%s waits with its change, but says %s", name, brief(p))
 	}

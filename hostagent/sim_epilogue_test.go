@@ -85,11 +85,11 @@ func (s *storm) crashLoop() {
 // good, over restarts too.
 func (s *storm) brokenSpec() {
 	p := s.someReady()
-	if p.Name == "" {
+	d, there := s.desks[0].docs[p.Name]
+	if !there || p.Origin != s.desks[0].origin { // it has no good version there
 		return
 	}
 	s.say("epilogue: the spec of %s is broken", p.Name)
-	d := s.desks[0].docs[p.Name]
 	d.broken = true
 	s.desks[0].docs[p.Name] = d
 	s.desks[0].inDoubt = s.one(2)

@@ -9,7 +9,7 @@ import (
 // faulty are the hypervisor's methods that fail now and then.
 var faulty = []string{
 	"ListDomains", "LookupDomain", "Define", "Start", "Shutdown", "Destroy", "Undefine", "SetAutostart", "SetMetadata",
-	"DropSaved", "Resume", "DomainXML", "Claims", "NetworkPrefixes",
+	"SetBandwidth", "DropSaved", "Resume", "DomainXML", "Claims", "NetworkPrefixes",
 }
 
 // faultGusts are failures of the hypervisor and of the state directory.

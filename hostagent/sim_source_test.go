@@ -22,6 +22,7 @@ const canary = "k4n4ry"
 type doc struct {
 	body            int // of the user-data
 	memory          int // 0: the config's default
+	rate            int // from the guest, in kB/s; 0: no limit
 	hold, off, skip bool
 	drain           time.Duration
 	broken          bool
@@ -85,13 +86,14 @@ var simImages = [...]spec.Image{
 func (s *storm) decode(name string, d doc) spec.Spec {
 	sp := s.spec(name, fmt.Sprintf("#cloud-config\n# %s %d\n", canary, d.body))
 	sp.Image = simImages[s.cfg.image]
-	sum := sha256.Sum256(fmt.Append(nil, d.body, d.memory))
+	sum := sha256.Sum256(fmt.Append(nil, d.body, d.memory, d.rate))
 	sp.Own = hex.EncodeToString(sum[:16])
 	if d.memory == 0 {
 		d.memory = s.cfg.memory
 	}
 	sp.Memory = spec.Size(d.memory) << 20
 	sp.Hold, sp.Off, sp.SkipCleanup, sp.Drain = d.hold, d.off, d.skip, d.drain
+	sp.Networks[0].Outbound = spec.Rate(d.rate) * 1000
 	return sp
 }
 
@@ -130,7 +132,7 @@ func (s *storm) edit(name string) {
 	k := s.someDesk()
 	d, there := k.docs[name]
 	d.broken = false
-	n := s.rng.IntN(14)
+	n := s.rng.IntN(17)
 	if !there && n > 6 && !s.one(3) {
 		n = 0
 	}
@@ -145,6 +147,8 @@ func (s *storm) edit(name string) {
 		d.off = !d.off
 	case n < 12:
 		d.skip = !d.skip
+	case n < 15:
+		d.rate = s.rng.IntN(3)
 	default:
 		d.drain = 20*time.Second - d.drain
 	}
