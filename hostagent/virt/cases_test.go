@@ -85,13 +85,11 @@ func TestCase047_TheNewestOfTwoLeases(t *testing.T) {
 
 func TestCase050_ALeaseThatRanOutIsNone(t *testing.T) {
 	t.Parallel()
-	over := map[string]bool{}
-	for _, l := range fixedLeases(t, "case 50") {
-		over[l.addr.String()] = l.over(caseNow)
-	}
-	want := map[string]bool{"192.0.2.5": true, "192.0.2.6": false, "192.0.2.7": false}
-	if diff := cmp.Diff(want, over); diff != "" {
-		t.Errorf("run out (-want +got):\n%s", diff)
+	const macC = "56:00:00:00:00:0c"
+	have := leaseClaims(macA, "192.0.2.5", macB, "192.0.2.6", macC, "192.0.2.7")
+	want := fmt.Sprint(leaseClaims(macB, "192.0.2.6", macC, "192.0.2.7"))
+	if diff := cmp.Diff(want, fmt.Sprint(latest(have, fixedLeases(t, "case 50"), caseNow))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -132,8 +132,10 @@ func (l lease) over(now time.Time) bool { return !l.expiry.IsZero() && l.expiry.
 // What no lease speaks of stays.
 func latest(claims []observe.Claim, leases []lease, now time.Time) []observe.Claim {
 	best := map[nicFamily]lease{}
+	over := map[lease]bool{}
 	for _, l := range leases {
 		if l.over(now) {
+			over[lease{mac: l.mac, addr: l.addr}] = true
 			continue
 		}
 		of := nicFamily{l.mac, l.addr.Is4()}
@@ -150,6 +152,9 @@ func latest(claims []observe.Claim, leases []lease, now time.Time) []observe.Cla
 	}
 	return slices.DeleteFunc(slices.Clone(claims), func(c observe.Claim) bool {
 		of := familyOf(c)
-		return claimed[of] && best[of].addr != c.Addr
+		if best[of].addr == c.Addr {
+			return false
+		}
+		return claimed[of] || over[lease{mac: c.MAC, addr: c.Addr}]
 	})
 }
