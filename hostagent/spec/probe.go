@@ -122,6 +122,12 @@ func probeTarget(text string) (string, error) {
 	return text, nil
 }
 
+// plainHost tells whether a URL's host can stand in a request for a tunnel.
+func plainHost(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && !strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r >= 0x7f || r <= ' ' || r == '%' })
+}
+
 // checkProbe checks how a probe's keys fit together. A probe of no type had its
 // type refused.
 func checkProbe(t *doc.Table, p Probe) {
@@ -141,6 +147,8 @@ func checkProbe(t *doc.Table, p Probe) {
 		t.Fail("url", "is an https URL, for which a proxy makes a tunnel; give type = %q with it, or an http URL", ProbeConnect)
 	case tunnel && !t.Has("url") && !t.Has("target"):
 		t.Fail("", "has neither url nor target; a probe of type %q needs one: what to ask for, or HOST:PORT to connect to, through the proxy", p.Type)
+	case tunnel && !plainHost(p.URL):
+		t.Fail("url", "has a host that a proxy can not be asked to connect to; want a plain ASCII name (an international one as xn--…) or an address without a zone")
 	case tunnel && t.Has("url") && t.Has("target"):
 		t.Fail("target", "is given beside url; give one of them")
 	case tunnel && !t.Has("url") && t.Has("expect_status"):

@@ -45,6 +45,8 @@ func TestProbeProblems(t *testing.T) {
 		{"type = 'http'\nurl = 'http://x/'\ncredentials = 'prob'", "probe.credentials: there are no credentials \"prob\"; did you mean \"probe\"? known: probe"},
 		{"type = 'http'\nurl = 'http://x/'\ncredentials = '/etc/c'", "probe.credentials: credentials name \"/etc/c\""},
 		{"type = 'connect'\nurl = 'ftp://x/'", "probe.url: has the scheme \"ftp\"; want http or https"},
+		{"type = 'connect'\nurl = 'https://größe.example/'", "probe.url: has a host that a proxy can not be asked to connect to"},
+		{"type = 'socks5'\nurl = 'http://[fe80::1%25eth0]/'", "probe.url: has a host that a proxy can not be asked to connect to"},
 		{"type = 'UDP'", "probe.type: \"UDP\" is no type of probe; want \"tcp\", \"http\", \"connect\" or \"socks5\""},
 	} {
 		_, err := decode(minimal+"[probe]\n"+tt.text, catalog())
