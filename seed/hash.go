@@ -15,16 +15,18 @@ const hashVersion = "1"
 // hashes, same guest. The form is "1:" and 64 hex digits.
 //
 // It covers what was asked for, each part with its presence and length:
-// user-data, vendor-data, network-config, host name and variables, the guest
-// agent switch, the label. It leaves out the instance-id, which belongs to one
-// disk, and everything an upgrade may change: the script's text, the shape of
-// the composed document, the image's layout.
+// user-data, vendor-data, network-config, the NICs' addresses, gateways and name
+// servers, host name and variables, the guest agent switch, the label. It leaves
+// out the instance-id, which belongs to one disk, the MACs, and everything an
+// upgrade may change: the script's text, the shape of the composed document and
+// of the generated network-config, the image's layout.
 func (in Input) ContentHash() string {
 	h := sha256.New()
 	h.Write([]byte("egress-seed-content/" + hashVersion + "\n"))
 	hashPart(h, UserDataFile, true, in.UserData)
 	hashPart(h, VendorDataFile, in.VendorData != nil, in.VendorData)
 	hashPart(h, NetworkConfigFile, len(in.NetworkConfig) > 0, in.NetworkConfig)
+	in.hashNICs(h)
 	hashPart(h, MetaDataFile, true, asciiJSON(in.guestKeys()))
 	hashPart(h, "guest-agent", in.GuestAgent, nil)
 	hashPart(h, "label", true, []byte(Label))

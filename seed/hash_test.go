@@ -1,6 +1,9 @@
 package seed
 
 import (
+	"bytes"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,6 +17,7 @@ func TestI10_ContentHashGolden(t *testing.T) {
 		in         Input
 	}{
 		{"nothing set", "1:8faaaae5ef6e1cbb1da0e37a933b07fc7e1c7a32bf44f75acdf629bc4a3d9af4", Input{InstanceID: "i"}},
+		{"NICs", "1:ac36db3e6c43b3fa910bbb4161d4808acfb39016061fe5d32d7ae011a477a9f0", Input{InstanceID: "i", NICs: threeNICs()}},
 		{"everything set", "1:cb8b05881457db70cfde4317c9457912c34063d81aa1ef28c610dd376b32b567", sample()},
 	} {
 		if got := test.in.ContentHash(); got != test.want {
@@ -44,6 +48,25 @@ func TestContentHashTellsInputsApart(t *testing.T) {
 		"var added":             func(in *Input) { in.Vars["d"] = "" },
 		"vars absent":           func(in *Input) { in.Vars = nil },
 		"agent off":             func(in *Input) { in.GuestAgent = false },
+		"NICs":                  func(in *Input) { in.NICs = threeNICs() },
+		"NICs on DHCP":          func(in *Input) { in.NICs = make([]NIC, 3) },
+		"one NIC less":          func(in *Input) { in.NICs = threeNICs()[:2] },
+		"NICs' order":           func(in *Input) { in.NICs = threeNICs(); slices.Reverse(in.NICs) },
+		"address": func(in *Input) {
+			in.NICs = threeNICs()
+			in.NICs[0].Addresses[0] = netip.MustParsePrefix("192.0.2.11/24")
+		},
+		"address's length": func(in *Input) {
+			in.NICs = threeNICs()
+			in.NICs[0].Addresses[0] = netip.MustParsePrefix("192.0.2.10/25")
+		},
+		"gateway": func(in *Input) { in.NICs = threeNICs(); in.NICs[0].Gateways = in.NICs[0].Gateways[:1] },
+		"gateway as DNS": func(in *Input) {
+			in.NICs = threeNICs()
+			in.NICs[0].Gateways, in.NICs[0].DNS = in.NICs[0].DNS, in.NICs[0].Gateways
+		},
+		"DNS":           func(in *Input) { in.NICs = threeNICs(); in.NICs[2].DNS = addrs("9.9.9.10") },
+		"DNS elsewhere": func(in *Input) { in.NICs = threeNICs(); in.NICs[1].DNS, in.NICs[2].DNS = in.NICs[2].DNS, nil },
 	}
 	seen := map[string]string{}
 	for name, change := range changes {
@@ -57,6 +80,26 @@ func TestContentHashTellsInputsApart(t *testing.T) {
 			t.Errorf("%s and %s have one hash", name, other)
 		}
 		seen[hash] = name
+	}
+}
+
+// MACs come from host and name, and the text of the network-config from this
+// package's version: neither makes another guest.
+func TestI10_ContentHashIgnoresMACs(t *testing.T) {
+	t.Parallel()
+	a, b := Input{InstanceID: "i", NICs: threeNICs()}, Input{InstanceID: "i", NICs: threeNICs()}
+	for i := range b.NICs {
+		b.NICs[i].MAC = ""
+	}
+	if a.ContentHash() != b.ContentHash() {
+		t.Error("another MAC looks like another guest")
+	}
+	if bytes.Equal(a.networkConfig(), b.networkConfig()) {
+		t.Error("another MAC gives the same network-config: nothing was compared")
+	}
+	none := Input{InstanceID: "i", NICs: []NIC{}}
+	if none.ContentHash() != (Input{InstanceID: "i"}).ContentHash() || len(none.networkConfig()) != 0 {
+		t.Error("no NICs differ from nil")
 	}
 }
 

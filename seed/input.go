@@ -16,7 +16,7 @@ const (
 	// MaxVendorData bounds Input.VendorData, in bytes, as given and, where it
 	// has to be unpacked to be composed, once more unpacked.
 	MaxVendorData = 8 << 20
-	// MaxNetworkConfig bounds Input.NetworkConfig, in bytes.
+	// MaxNetworkConfig bounds Input.NetworkConfig, given or made of NICs, in bytes.
 	MaxNetworkConfig = 1 << 20
 	// MaxMetaData bounds the meta-data document made of instance-id, host name
 	// and variables, in bytes.
@@ -59,8 +59,9 @@ type Input struct {
 	// NetworkConfig is shipped as it is. Empty means no file: the guest uses
 	// DHCP on its first interface.
 	NetworkConfig []byte
-	// NICs are the guest's interfaces where one of them has static addresses: a
-	// network-config is made of them. Not together with NetworkConfig.
+	// NICs are all of the guest's interfaces, in the order of the domain, where
+	// one of them has static addresses: a network-config is made of them that
+	// names them eth0, eth1, ... by MAC. Not together with NetworkConfig.
 	NICs []NIC
 	// GuestAgent adds the script that installs and starts the QEMU guest agent
 	// to the vendor data.
@@ -69,13 +70,18 @@ type Input struct {
 
 // NIC is one of the guest's interfaces.
 type NIC struct {
-	// MAC is by what the guest finds it. It is derived from host and name, so it
-	// is not in ContentHash.
+	// MAC is by what the guest finds it: six pairs of hex digits with colons. It
+	// is derived from host and name, so it is not in ContentHash.
 	MAC string
-	// Addresses are static, each with its network's length; none means DHCP.
+	// Addresses are static, each with its network's length; none means DHCP, for
+	// IPv4. What routers announce for IPv6 is left to the guest.
 	Addresses []netip.Prefix
-	Gateways  []netip.Addr // at most one of each family
-	DNS       []netip.Addr
+	// Gateways are those of the default routes: at most one of each family in
+	// all NICs together, each in the network of one of the Addresses, or
+	// link-local.
+	Gateways []netip.Addr
+	// DNS are name servers, each of a family that Addresses have.
+	DNS []netip.Addr
 }
 
 // InputError says which part of an Input can not be used and why. It is
@@ -109,11 +115,7 @@ func (in Input) Validate() error {
 func (in Input) files() ([]file, error) {
 	errs := append(in.checkNames(), in.checkSizes()...)
 	errs = append(errs, in.checkVars()...)
-	if len(in.NetworkConfig) > 0 {
-		if problem := mappingProblem(in.NetworkConfig); problem != "" {
-			errs = append(errs, &InputError{NetworkConfigFile, problem})
-		}
-	}
+	errs = append(errs, in.checkNetwork()...)
 	vendor, err := in.vendorData()
 	if err != nil {
 		errs = append(errs, err)
@@ -122,8 +124,8 @@ func (in Input) files() ([]file, error) {
 		return nil, errors.Join(errs...)
 	}
 	files := []file{{MetaDataFile, in.metaData()}}
-	if len(in.NetworkConfig) > 0 {
-		files = append(files, file{NetworkConfigFile, in.NetworkConfig})
+	if network := in.networkConfig(); len(network) > 0 {
+		files = append(files, file{NetworkConfigFile, network})
 	}
 	files = append(files, file{UserDataFile, in.UserData})
 	if vendor != nil {
@@ -154,7 +156,7 @@ func (in Input) checkSizes() []error {
 	}{
 		{UserDataFile, len(in.UserData), MaxUserData},
 		{VendorDataFile, len(in.VendorData), MaxVendorData},
-		{NetworkConfigFile, len(in.NetworkConfig), MaxNetworkConfig},
+		{NetworkConfigFile, len(in.networkConfig()), MaxNetworkConfig},
 		{MetaDataFile, len(in.metaData()), MaxMetaData},
 	} {
 		if part.size > part.most {

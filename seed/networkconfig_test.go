@@ -2,7 +2,7 @@ package seed
 
 import "testing"
 
-func TestNetworkConfigIsAMapping(t *testing.T) {
+func TestSeed13_NetworkConfigIsAMapping(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, doc string
@@ -22,6 +22,19 @@ func TestNetworkConfigIsAMapping(t *testing.T) {
 		{"anchored", "&a\nversion: 2\n", true},
 		{"tab behind the colon", "version:\t2\n", true},
 		{"UTF-8 comment", "# gr\u00f6\u00dfe\nversion: 2\n", true},
+		{"comment behind an anchor", "&a # c\n\nversion: 2\n", true},
+		{"quoted keys with quotes and colons", "'it''s: \"': 1\n\"a\\\": b\": 2\n", true},
+		{"double-quoted key with a quote", "\"a\\\": b\" : 2\n", true},
+		{"complex key", "? version\n: 2\n", true},
+		{"only the last colon ends a key", "http://x: 1\n", true},
+		{"quoted text with a colon", "\"version: 2\"\n", false},
+		{"single-quoted text with a colon", "'version: ''2'':'\n", false},
+		{"quote over lines", "\"version:\n 2\"\n", false},
+		{"block of text", "|\n version: 2\n", false},
+		{"text with a comment", "dhcp # version: 2\n", false},
+		{"anchored list", "&a\n- b: 1\n", false},
+		{"tagged list behind the marker", "--- !!seq [a: 1]\n", false},
+		{"only an anchor", "&a\n", false},
 		{"only comments", "# version: 2\n---\n...\n", false},
 		{"blank", " \n\t\n", false},
 		{"list", "- type: physical\n", false},
