@@ -6,7 +6,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"mime"
+	"net/mail"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -60,7 +63,9 @@ func compose(doc, script []byte) ([]byte, error) {
 	out.WriteString("--" + boundary + "\n")
 	if nested {
 		out.Write(doc)
-		out.WriteString("\n")
+		if !endsOpen(doc) {
+			out.WriteString("\n")
+		}
 	} else {
 		writePart(&out, "text/plain", "", doc)
 	}
@@ -105,6 +110,19 @@ func isMIME(doc []byte) bool {
 		}
 	}
 	return bytes.Contains(head, []byte("mime-version:")) && headerLine.Match(doc)
+}
+
+// endsOpen reports whether a MIME document ends with a line of its last part,
+// without the delimiter that closes it. Python then adds the line end before our
+// delimiter to that part, and not to the delimiter as it does elsewhere.
+func endsOpen(doc []byte) bool {
+	msg, err := mail.ReadMessage(bytes.NewReader(doc))
+	if err != nil || !bytes.HasSuffix(doc, []byte("\n")) {
+		return false
+	}
+	ctype, params, err := mime.ParseMediaType(msg.Header.Get("Content-Type"))
+	return err == nil && strings.HasPrefix(ctype, "multipart/") && params["boundary"] != "" &&
+		!bytes.Contains(doc, []byte("\n--"+params["boundary"]+"--"))
 }
 
 // boundarySeed derives the start of the boundary search from the content alone,
