@@ -70,7 +70,7 @@ func TestSeed20_CloudInitMakesTheSameOfVendorData(t *testing.T) {
 
 // Where bare and composed differ, composed is the more exact one: cloud-init
 // finds a message without headers in these, and what it finds is not the text.
-func TestSeed20_ComposedIsMoreExact(t *testing.T) {
+func TestSeed20_CloudInitReadsComposedMoreExactly(t *testing.T) {
 	t.Parallel()
 	docs := []string{
 		"#!/bin/sh\ncat <<E\nMIME-Version: 1.0\nE\n",

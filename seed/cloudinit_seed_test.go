@@ -32,7 +32,7 @@ func TestSeed11_CloudInitReadsMetaDataUnchanged(t *testing.T) {
 func TestSeed11_CloudInitRendersVars(t *testing.T) {
 	t.Parallel()
 	in := Input{InstanceID: "i", Vars: map[string]string{"upstream": "isp-\u00e4", "octal": "0123", "with-hyphen": "on"}}
-	got := ciSeeds(t, "## template: jinja\n#cloud-config\na: \"{{ ds.meta_data.upstream }} {{ ds.meta_data.octal }} {{ ds.meta_data['with-hyphen'] }}\"\n", in)[0].Template
+	got := ciSeeds(t, "## template: jinja\n#cloud-config\na: \"{{ ds.meta_data.upstream }} {{ ds.meta_data.octal }} {{ ds.meta_data.with_hyphen }}\"\n", in)[0].Template
 	if want := "#cloud-config\na: \"isp-\u00e4 0123 on\""; got != want && got != want+"\n" {
 		t.Errorf("rendered %q, want %q", got, want)
 	}

@@ -12,7 +12,7 @@ import (
 // meant; time, process and place do not.
 const goldenDigest = "86c82299300b666da6003f55496494bcb9006bd4d824f3717bd1e13b74d739cd"
 
-func TestImageIsDeterministic(t *testing.T) {
+func TestSeed06_ImageIsDeterministic(t *testing.T) {
 	t.Parallel()
 	bare := sample()
 	bare.GuestAgent = false
@@ -29,7 +29,7 @@ func TestImageIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestImageIsDeterministicAcrossProcesses(t *testing.T) {
+func TestSeed06_ImageIsDeterministicAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	want := mustBuild(t, sample()).SHA256
 	for _, zone := range []string{"UTC", "Asia/Tokyo", "America/St_Johns", "<+13>-13"} {
@@ -45,7 +45,7 @@ func TestImageIsDeterministicAcrossProcesses(t *testing.T) {
 
 // The dates are checked byte by byte too: two builds in one second could agree
 // by chance.
-func TestDatesArePinned(t *testing.T) {
+func TestSeed06_DatesArePinned(t *testing.T) {
 	t.Parallel()
 	raw := mustBuild(t, sample()).Bytes
 	pvd := raw[16*2048 : 17*2048]
@@ -73,7 +73,7 @@ func TestDatesArePinned(t *testing.T) {
 	}
 }
 
-func TestI08_InstanceIDIsAllThatDiffers(t *testing.T) {
+func TestI08_Seed12_Case020_InstanceIDIsAllThatDiffers(t *testing.T) {
 	t.Parallel()
 	in := sample()
 	a := mustInspect(t, mustBuild(t, in)).Files

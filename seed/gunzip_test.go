@@ -22,7 +22,7 @@ func zip(t testing.TB, text string) []byte {
 	return out.Bytes()
 }
 
-func TestGunzipLayer(t *testing.T) {
+func TestSeed17_GunzipLayer(t *testing.T) {
 	t.Parallel()
 	one := zip(t, "one")
 	badSum := bytes.Clone(one)

@@ -10,7 +10,7 @@ import (
 
 // Golden values: they never change, or every guest in the field would look
 // changed after an upgrade.
-func TestI10_ContentHashGolden(t *testing.T) {
+func TestI10_Seed29_ContentHashGolden(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, want string
@@ -28,7 +28,7 @@ func TestI10_ContentHashGolden(t *testing.T) {
 
 // Every change that gives another guest gives another hash, and no two of them
 // the same one.
-func TestContentHashTellsInputsApart(t *testing.T) {
+func TestSeed29_ContentHashTellsInputsApart(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*Input){
 		"none":                  func(*Input) {},

@@ -21,6 +21,13 @@ import (
 // tool, and the sizes at which an image's layout changes.
 func documents(t testing.TB) map[string][]byte {
 	docs := map[string][]byte{
+		"shell":                 []byte("#!/bin/sh\n# c\necho \"$HOME\" `date` $(id) %d\n"),
+		"include":               []byte("#include\nhttp://192.0.2.1/user-data\n"),
+		"boothook":              []byte("#cloud-boothook\n#!/bin/sh\necho\n"),
+		"archive":               []byte("#cloud-config-archive\n- type: text/cloud-config\n  content: |\n    a: 1\n"),
+		"part-handler":          []byte("#part-handler\ndef list_types():\n\treturn []\n"),
+		"gzip of MIME":          zip(t, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\n\n\u00fc\n--B--\n"),
+		"MIME CRLF":             []byte("MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=B\r\n\r\n--B\r\n\r\nx\r\n--B--\r\n"),
 		"comments and template": []byte("## template: jinja\n#cloud-config\n# {% set v='1' %}\na: {{ v1.local_hostname }} $HOME %d\n"),
 		"scalars":               []byte("#cloud-config\nversion: 1.10\nwrite_files: [{path: /x, permissions: \"0755\", content: \"yes\"}]\nv: [on, 1e3, 0123, 12:30]\n"),
 		"CRLF":                  []byte("#!/bin/sh\r\necho\r\n"),
@@ -37,7 +44,7 @@ func documents(t testing.TB) map[string][]byte {
 		"NoCloud's own names":   []byte("user-data\nmeta-data\n../../etc/passwd\n"),
 		"plain 40 KiB":          bytes.Repeat([]byte("packages: [squid]\n"), 40<<10/18),
 	}
-	for _, n := range []int{0, 1, 2047, 2048, 2049, 64<<10 - 1, 64 << 10, 1 << 20, 6 << 20} {
+	for _, n := range []int{0, 1, 2047, 2048, 2049, 64<<10 - 1, 64 << 10, 1 << 20, 6 << 20, 20 << 20} {
 		docs[fmt.Sprintf("%d bytes", n)] = noise(n)
 	}
 	return docs
@@ -82,7 +89,7 @@ func libraryFiles(t testing.TB, img Image) (string, map[string][]byte) {
 	return label, files
 }
 
-func TestI07_UserDataByteIdentical(t *testing.T) {
+func TestI07_Seed03_UserDataByteIdentical(t *testing.T) {
 	t.Parallel()
 	for name, doc := range documents(t) {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +112,7 @@ func TestI07_UserDataByteIdentical(t *testing.T) {
 	}
 }
 
-func TestImageHasExactlyTheFilesItNeeds(t *testing.T) {
+func TestSeed01_ImageHasExactlyTheFilesItNeeds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -137,7 +144,7 @@ func TestImageHasExactlyTheFilesItNeeds(t *testing.T) {
 	}
 }
 
-func TestI07_NetworkConfigByteIdentical(t *testing.T) {
+func TestI07_Seed13_NetworkConfigByteIdentical(t *testing.T) {
 	t.Parallel()
 	doc := []byte("# c\r\nversion: 2\r\nethernets: {a: {match: {macaddress: '56:00:00:00:00:01'}}}")
 	got := mustInspect(t, mustBuild(t, Input{InstanceID: "i", NetworkConfig: doc})).Files
@@ -182,7 +189,7 @@ func TestBuildSeesWhatStagingLost(t *testing.T) {
 	}
 }
 
-func TestConcurrentBuilds(t *testing.T) {
+func TestSeed10_ConcurrentBuilds(t *testing.T) {
 	t.Parallel()
 	var wg sync.WaitGroup
 	for i := range 64 {

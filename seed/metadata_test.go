@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMetaDataForm(t *testing.T) {
+func TestSeed11_MetaDataForm(t *testing.T) {
 	t.Parallel()
 	in := Input{InstanceID: "0123", Hostname: "on", Vars: map[string]string{
 		"z": "1e3", "a": "yes", "quote": `"'\`, "mid": "gr\u00f6\u00dfe \u2713", "tmpl": "{{ v1 }} $HOME %d", "html": "<a>"}}
@@ -29,7 +29,7 @@ func TestMetaDataWithoutHostname(t *testing.T) {
 
 // Every character that may be in a value survives, and none of those that YAML
 // folds or rejects is in the document raw.
-func TestMetaDataValuesSurvive(t *testing.T) {
+func TestSeed11_MetaDataValuesSurvive(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
 	for r := rune(0); r <= 0xffff; r++ {

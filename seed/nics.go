@@ -19,9 +19,10 @@ import (
 //     of "static6" in 22.4;
 //   - a gateway stands once, at the first address that reaches it: a second
 //     default route makes ifup fail;
-//   - all name servers stand at a NIC's last address: sysconfig keeps only the
-//     list it meets last, NetworkManager's renderer drops a server of a family
-//     it has not met yet;
+//   - all name servers stand at a NIC's last address, since sysconfig keeps only
+//     the list it meets last and NetworkManager's renderer drops a server of a
+//     family it has not met yet; and those of the other family at the last
+//     address of theirs too, since ifupdown's renderer drops them elsewhere in 26;
 //   - the names eth0, eth1, ... are given by MAC, and cloud-init renames.
 type networkV1 struct {
 	Version int          `json:"version"`
@@ -74,9 +75,23 @@ func (n NIC) subnets() []subnetV1 {
 		}
 	}
 	for _, server := range n.DNS {
-		subnets[len(subnets)-1].DNS = append(subnets[len(subnets)-1].DNS, server.String())
+		for _, at := range n.knownAt(server) {
+			subnets[at].DNS = append(subnets[at].DNS, server.String())
+		}
 	}
 	return subnets
+}
+
+// knownAt gives the numbers of the addresses where a name server stands: the
+// last of its family, and the last of all.
+func (n NIC) knownAt(server netip.Addr) []int {
+	last := len(n.Addresses) - 1
+	for i := last - 1; i >= 0 && n.Addresses[last].Addr().Is4() != server.Is4(); i-- {
+		if n.Addresses[i].Addr().Is4() == server.Is4() {
+			return []int{i, last}
+		}
+	}
+	return []int{last}
 }
 
 // towards is the number of the first address that reaches a gateway without

@@ -56,7 +56,10 @@ func TestNetworkConfigOfNICs(t *testing.T) {
         {
           "type": "static",
           "address": "198.51.100.7/28",
-          "gateway": "198.51.100.1"
+          "gateway": "198.51.100.1",
+          "dns_nameservers": [
+            "192.0.2.53"
+          ]
         },
         {
           "type": "static",

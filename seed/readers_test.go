@@ -34,10 +34,15 @@ func run(t *testing.T, name string, args ...string) []byte {
 	return out
 }
 
-func TestBlkidSeesTheLabel(t *testing.T) {
+func TestSeed02_Case019_BlkidSeesTheLabel(t *testing.T) {
 	t.Parallel()
 	blkid := needTool(t, "blkid", "util-linux")
-	path, _ := sampleFile(t)
+	in := sample()
+	in.InstanceID = strings.Repeat("x", 64) // the label is no part of it
+	path := filepath.Join(t.TempDir(), "seed.iso")
+	if err := WriteFile(path, 0o600, mustBuild(t, in)); err != nil {
+		t.Fatal(err)
+	}
 	got := map[string]string{}
 	for line := range strings.Lines(string(run(t, blkid, "-p", "-o", "export", path))) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && (key == "TYPE" || key == "LABEL") {
@@ -49,7 +54,7 @@ func TestBlkidSeesTheLabel(t *testing.T) {
 	}
 }
 
-func TestIsoinfoReadsTheFiles(t *testing.T) {
+func TestSeed31_Case017_IsoinfoReadsTheFiles(t *testing.T) {
 	t.Parallel()
 	isoinfo := needTool(t, "isoinfo", "genisoimage")
 	path, files := sampleFile(t)
@@ -67,7 +72,7 @@ func TestIsoinfoReadsTheFiles(t *testing.T) {
 	}
 }
 
-func TestXorrisoReadsTheFiles(t *testing.T) {
+func TestSeed31_Case017_XorrisoReadsTheFiles(t *testing.T) {
 	t.Parallel()
 	xorriso := needTool(t, "xorriso", "xorriso")
 	path, files := sampleFile(t)
@@ -85,6 +90,29 @@ func TestXorrisoReadsTheFiles(t *testing.T) {
 	}
 	if diff := cmp.Diff(files, got); diff != "" {
 		t.Errorf("xorriso (-want +got):\n%s", diff)
+	}
+}
+
+// Two readers that know nothing of ours give user-data back as it was, in every
+// format and size.
+func TestI07_Seed03_Case012_TwoReadersGetUserDataByteIdentical(t *testing.T) {
+	t.Parallel()
+	isoinfo, xorriso := needTool(t, "isoinfo", "genisoimage"), needTool(t, "xorriso", "xorriso")
+	for name, doc := range documents(t) {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path, out := filepath.Join(dir, "seed.iso"), filepath.Join(dir, "user-data")
+			if err := WriteFile(path, 0o600, mustBuild(t, Input{InstanceID: "i", UserData: doc, GuestAgent: true})); err != nil {
+				t.Fatal(err)
+			}
+			if got := run(t, isoinfo, "-i", path, "-x", "/user-data;1"); !bytes.Equal(got, doc) {
+				t.Errorf("isoinfo reads %d bytes that differ from the %d put in", len(got), len(doc))
+			}
+			run(t, xorriso, "-no_rc", "-osirrox", "on", "-indev", path, "-extract", "/user-data", out)
+			if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, doc) {
+				t.Errorf("xorriso reads %d bytes that differ from the %d put in (%v)", len(got), len(doc), err)
+			}
+		})
 	}
 }
 

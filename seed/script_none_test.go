@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestScriptWithoutAPort(t *testing.T) {
+func TestSeed25_ScriptWithoutAPort(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		g := newGuest(t)
 		g.systemd()
@@ -32,7 +32,7 @@ func TestScriptFindsThePortAfterModprobe(t *testing.T) {
 	})
 }
 
-func TestScriptWithoutManagerOrInit(t *testing.T) {
+func TestSeed21_Seed24_ScriptWithoutManagerOrInit(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		g := newGuest(t)
 		g.systemd()
@@ -52,7 +52,7 @@ func TestScriptWithoutManagerOrInit(t *testing.T) {
 }
 
 // A service that does not start is said and is no failure.
-func TestScriptWhenTheServiceFails(t *testing.T) {
+func TestSeed21_Seed24_ScriptWhenTheServiceFails(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		g := newGuest(t)
 		g.systemd()

@@ -15,7 +15,7 @@ func tries(n int) []string {
 	return calls
 }
 
-func TestScriptRetries(t *testing.T) {
+func TestSeed26_ScriptRetries(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		for _, test := range []struct {
 			name, apt string
@@ -49,7 +49,7 @@ const (
 	ip6Local   = "fe800000000000000000000000000000 40 " + zero + " 00 " + zero + " 00000100 00000001 00000000 00000001     eth0\n"
 )
 
-func TestScriptTriesOnceWithoutADefaultRoute(t *testing.T) {
+func TestSeed26_ScriptTriesOnceWithoutADefaultRoute(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		for _, test := range []struct {
 			name, ip4, ip6 string
@@ -83,7 +83,7 @@ func TestScriptTriesOnceWithoutADefaultRoute(t *testing.T) {
 }
 
 // A route that comes up during the first try is seen before the second.
-func TestScriptGoesOnWhenARouteAppears(t *testing.T) {
+func TestSeed26_ScriptGoesOnWhenARouteAppears(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		g := newGuest(t)
 		g.systemd()

@@ -61,7 +61,7 @@ func diffCalls(t *testing.T, want, got []string, output string) {
 	}
 }
 
-func TestScriptInstallsAndStarts(t *testing.T) {
+func TestSeed25_Seed27_ScriptInstallsAndStarts(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		for i, manager := range managers {
 			for _, system := range []string{"systemd", "openrc"} {
@@ -88,7 +88,7 @@ func TestScriptInstallsAndStarts(t *testing.T) {
 }
 
 // A second run repeats nothing that would change something.
-func TestScriptIsIdempotent(t *testing.T) {
+func TestSeed27_ScriptIsIdempotent(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		g := newGuest(t)
 		g.stub("apk", installBody)
@@ -106,7 +106,7 @@ func TestScriptIsIdempotent(t *testing.T) {
 	})
 }
 
-func TestScriptLeavesGAPathAlone(t *testing.T) {
+func TestSeed27_ScriptLeavesGAPathAlone(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		for name, prepare := range map[string]func(*guest){
 			"link is there": func(g *guest) { g.write("dev/virtio-ports/org.qemu.guest_agent.0", "") },
@@ -130,7 +130,7 @@ func TestScriptLeavesGAPathAlone(t *testing.T) {
 	})
 }
 
-func TestScriptWithABakedInAgent(t *testing.T) {
+func TestSeed25_ScriptWithABakedInAgent(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		for _, place := range []string{"bin/qemu-ga", "usr/libexec/qemu-ga"} {
 			g := newGuest(t)

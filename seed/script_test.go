@@ -29,7 +29,7 @@ func scriptFile(t *testing.T, text []byte) string {
 	return path
 }
 
-func TestScriptParses(t *testing.T) {
+func TestSeed24_ScriptParses(t *testing.T) {
 	t.Parallel()
 	for _, shell := range shells {
 		t.Run(shell.name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestScriptParses(t *testing.T) {
 	}
 }
 
-func TestScriptPassesShellcheck(t *testing.T) {
+func TestSeed24_ScriptPassesShellcheck(t *testing.T) {
 	t.Parallel()
 	shellcheck := needTool(t, "shellcheck", "shellcheck")
 	out, err := exec.CommandContext(t.Context(), shellcheck, "-s", "sh", scriptFile(t, Script())).CombinedOutput()
@@ -52,7 +52,7 @@ func TestScriptPassesShellcheck(t *testing.T) {
 	}
 }
 
-func TestScriptForm(t *testing.T) {
+func TestSeed14_Seed24_ScriptForm(t *testing.T) {
 	t.Parallel()
 	if !bytes.HasPrefix(Script(), []byte("#!/bin/sh\n")) || !bytes.HasSuffix(Script(), []byte("\nexit 0\n")) {
 		t.Error("has to start with #!/bin/sh and end with exit 0")
@@ -70,7 +70,7 @@ func TestScriptForm(t *testing.T) {
 
 // The script is a guest's own business and changes nothing but the package, the
 // service and, on OpenRC, the service's path.
-func TestScriptStaysInItsLane(t *testing.T) {
+func TestSeed28_ScriptStaysInItsLane(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
 	for line := range strings.Lines(script) {

@@ -40,7 +40,7 @@ func find(t *testing.T, dir, text string) []string {
 	return hits
 }
 
-func TestI12_CrashLeavesNoSecretsAfterRestart(t *testing.T) {
+func TestI12_Seed09_CrashLeavesNoSecretsAfterRestart(t *testing.T) {
 	keepTMPDIR(t)
 	dir := filepath.Join(t.TempDir(), "run", "staging")
 	err := child(t, "crash", "STAGING="+dir).Run()
@@ -65,7 +65,7 @@ func TestI12_CrashLeavesNoSecretsAfterRestart(t *testing.T) {
 	}
 }
 
-func TestUseStagingMakesAPrivateDirectory(t *testing.T) {
+func TestSeed09_UseStagingMakesAPrivateDirectory(t *testing.T) {
 	keepTMPDIR(t)
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	if err := UseStaging(dir); err != nil {

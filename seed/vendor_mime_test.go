@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestI07_VendorDataNestsMIME(t *testing.T) {
+func TestI07_Seed18_VendorDataNestsMIME(t *testing.T) {
 	t.Parallel()
 	docs := map[string]string{
 		"multipart":       "Content-Type: multipart/mixed; boundary=\"B\"\nMIME-Version: 1.0\n\n--B\nContent-Type: text/cloud-config\n\na: 1\n--B--\n",
@@ -43,7 +43,7 @@ func TestI07_VendorDataNestsMIME(t *testing.T) {
 	}
 }
 
-func TestVendorDataRefusesMIMEThatIsNotUTF8(t *testing.T) {
+func TestSeed18_VendorDataRefusesMIMEThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	doc := []byte("MIME-Version: 1.0\nContent-Type: text/plain\n\n\xfc\n")
 	for how, given := range map[string][]byte{"bare": doc, "gzip": zip(t, string(doc))} {
@@ -56,7 +56,7 @@ func TestVendorDataRefusesMIMEThatIsNotUTF8(t *testing.T) {
 
 // A document that holds the first candidates, as a nested one well may, gets
 // the next one that is free, and always the same.
-func TestBoundaryCollision(t *testing.T) {
+func TestSeed19_BoundaryCollision(t *testing.T) {
 	t.Parallel()
 	from := boundarySeed([]byte("doc"), []byte("script"))
 	first := pickBoundary(from, nil)

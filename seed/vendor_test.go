@@ -55,7 +55,7 @@ func split(t *testing.T, doc []byte) []part {
 	}
 }
 
-func TestI07_VendorDataUntouched(t *testing.T) {
+func TestI07_Seed14_Seed15_VendorDataUntouched(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
@@ -85,7 +85,7 @@ func TestI07_VendorDataUntouched(t *testing.T) {
 
 // The first part has to give exactly the user's document for everything that
 // cloud-init does not take for MIME.
-func TestI07_VendorDataAsTextPlain(t *testing.T) {
+func TestI07_Seed16_VendorDataAsTextPlain(t *testing.T) {
 	t.Parallel()
 	docs := map[string]string{
 		"cloud-config":             "#cloud-config\na: 1\n",
@@ -119,7 +119,7 @@ func TestI07_VendorDataAsTextPlain(t *testing.T) {
 	}
 }
 
-func TestVendorDataKeepsBrokenGzip(t *testing.T) {
+func TestSeed17_VendorDataKeepsBrokenGzip(t *testing.T) {
 	t.Parallel()
 	broken := zip(t, "#cloud-config\n")[:20]
 	got, err := Input{VendorData: broken, GuestAgent: true}.vendorData()
@@ -132,7 +132,7 @@ func TestVendorDataKeepsBrokenGzip(t *testing.T) {
 	}
 }
 
-func TestVendorDataBombIsRefused(t *testing.T) {
+func TestSeed17_VendorDataBombIsRefused(t *testing.T) {
 	t.Parallel()
 	in := Input{InstanceID: "i", VendorData: zip(t, strings.Repeat("x", MaxVendorData+1)), GuestAgent: true}
 	if diff := cmp.Diff([]string{VendorDataFile}, fields(in.Validate())); diff != "" {
@@ -144,7 +144,7 @@ func TestVendorDataBombIsRefused(t *testing.T) {
 	}
 }
 
-func TestComposedForm(t *testing.T) {
+func TestSeed16_ComposedForm(t *testing.T) {
 	t.Parallel()
 	got, err := compose([]byte(strings.Repeat("a", 60)), []byte("#!/bin/sh\n"))
 	if err != nil {

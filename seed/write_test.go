@@ -29,7 +29,7 @@ func dirNames(t *testing.T, dir string) []string {
 	return names
 }
 
-func TestWriteFile(t *testing.T) {
+func TestSeed08_WriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.i-1.iso")
 	old := syscall.Umask(0o077) // must not take the group's right to read away
@@ -52,7 +52,7 @@ func TestWriteFile(t *testing.T) {
 }
 
 // The temporary file lies beside the final one, wherever TMPDIR points.
-func TestWriteFileStaysInTheDirectory(t *testing.T) {
+func TestSeed08_WriteFileStaysInTheDirectory(t *testing.T) {
 	elsewhere := t.TempDir()
 	t.Setenv("TMPDIR", elsewhere)
 	then := time.Unix(1e9, 0)
@@ -68,7 +68,7 @@ func TestWriteFileStaysInTheDirectory(t *testing.T) {
 }
 
 // A QEMU that has the old image open goes on reading the old image.
-func TestWriteFileKeepsOpenInode(t *testing.T) {
+func TestSeed08_Case022_WriteFileKeepsOpenInode(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "p.iso")
 	if err := WriteFile(path, 0o600, overwriteImage(0)); err != nil {
@@ -115,7 +115,7 @@ func TestI12_WriteFileRefuses(t *testing.T) {
 	}
 }
 
-func TestWriteFileWithoutSpaceChangesNothing(t *testing.T) {
+func TestSeed08_WriteFileWithoutSpaceChangesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.iso")
@@ -135,7 +135,7 @@ func TestWriteFileWithoutSpaceChangesNothing(t *testing.T) {
 
 // Whenever one looks, and after a kill, the final name holds a whole image; and
 // what the kill left has a name that IsTemp knows.
-func TestWriteFileIsNeverHalf(t *testing.T) {
+func TestSeed08_Case022_WriteFileIsNeverHalf(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.iso")

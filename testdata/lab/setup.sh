@@ -27,7 +27,7 @@ die() {
 packages_of() {
 	case $1 in
 	build) printf '%s\n' binutils ca-certificates gcc git libc6-dev libvirt-dev make pkg-config ;;
-	unit) packages_of build && printf '%s\n' busybox genisoimage qemu-utils shellcheck util-linux xorriso ;;
+	unit) packages_of build && printf '%s\n' busybox genisoimage python3 qemu-utils shellcheck util-linux xorriso ;;
 	demo-test) printf '%s\n' gcc libc6-dev libvirt0 qemu-utils ;;
 	driver) packages_of build && printf '%s\n' qemu-utils ;;
 	libvirtd) packages_of driver && printf '%s\n' dnsmasq-base e2fsprogs iproute2 iptables \

@@ -104,7 +104,7 @@ def rendered(config, work):
             module = importlib.import_module("cloudinit.net." + name)
         except ImportError:
             continue
-        if hasattr(module, "features"):
+        if callable(getattr(module, "features", None)):
             module.features = lambda: []
         target = os.path.join(work, "rendered", name)
         os.makedirs(target)

@@ -60,7 +60,7 @@ const (
 	virt   = "./hostagent/virt"
 	daemon = "./cmd/egress-hostagent"
 	lab    = "./testdata/lab/"
-	tagged = "-tags=guest,libvirtd,versions" // what other lanes build
+	tagged = "-tags=cloudinit,guest,libvirtd,versions" // what other lanes build
 	// crashes kills some three hundred agents: without the race detector, which
 	// has seen the same code in the step before.
 	crashes = "^TestI05_I08_CrashPoints$"
@@ -77,11 +77,14 @@ func lanes() []lane {
 			command("everything but virt and its command builds without cgo", false, noCgo, with("go", "build")...),
 			command("release build needs only libc", false, nil, "testdata/lab/check-release.sh"),
 			command("go vet", false, nil, "go", "vet", "./...", lab+"..."),
-			command("go vet of the lanes behind tags", false, nil, "go", "vet", tagged, virt, daemon, lab+"..."),
+			command("go vet of the lanes behind tags", false, nil, "go", "vet", tagged, virt, daemon, "./seed", lab+"..."),
 			command("staticcheck", false, nil, "go", "tool", "-modfile=packaging/tools/go.mod", "staticcheck", tagged, "./...", lab+"..."),
-			command("shell scripts parse", false, nil, "sh", "-c", "for f in testdata/lab/*.sh .ci/run; do bash -n $f || exit 1; done"),
+			command("shell scripts parse", false, nil, "sh", "-c", "for f in testdata/lab/*.sh testdata/lab/cloudinit/*.sh .ci/run; do bash -n $f || exit 1; done"),
 		}},
-		{"test-unit", nil, []step{goTest(false, with("-race", "-timeout=5m")...)}},
+		{"test-unit", nil, []step{
+			goTest(false, with("-race", "-timeout=5m")...),
+			onCloudInit("-tags=cloudinit", "-timeout=5m", "-count=1", "-run=CloudInit", "./seed"),
+		}},
 		{"test-sim", nil, []step{
 			goTest(false, "-timeout=24h", "-run=^TestSim(Replays)?$", "./hostagent", "-args", "-sim.time="+simTime(), "-sim.from="+simFrom()),
 			goTest(false, append([]string{"-timeout=24h", "-count=1", "-run=^TestSimCatches$", "./hostagent", "-args"}, simGuards()...)...),
