@@ -98,8 +98,8 @@ func afterScalar(line string) string {
 			}
 		}
 		return ""
-	case '|', '>', '@', '`', ',', ']', '}':
-		return "" // a block of text, or nothing that YAML knows
+	case '@', '`', ',', ']', '}':
+		return "" // nothing that YAML knows
 	}
 	return line
 }
