@@ -83,7 +83,7 @@ func checkAddress(a netip.Prefix) error {
 		return errors.New("an address needs the length of its network, such as 192.0.2.10/24")
 	case hostProblem(addr) != "":
 		return fmt.Errorf("the address %s %s", a, hostProblem(addr))
-	case a.Bits() < addr.BitLen()-1 && a.Masked().Addr() == addr:
+	case addr.Is4() && a.Bits() < 31 && a.Masked().Addr() == addr:
 		return fmt.Errorf("%s is the address of the network; name one of a host in it", a)
 	case addr.Is4() && a.Bits() < 31 && !a.Contains(addr.Next()):
 		return fmt.Errorf("%s is the broadcast address of its network; name one of a host", a)

@@ -162,7 +162,7 @@ func TestNICsAreValidated(t *testing.T) {
 		{"address of nothing", []NIC{{MAC: "56:00:00:00:00:01", Addresses: make([]netip.Prefix, 1)}}, "length"},
 		{"no length", address("192.0.2.1/0"), "length"},
 		{"network", address("192.0.2.0/24"), "address of the network"},
-		{"IPv6 network", address("2001:db8::/64"), "address of the network"},
+		{"first of an IPv6 network", address("2001:db8::/64"), ""},
 		{"broadcast", address("192.0.2.255/24"), "broadcast"},
 		{"all ones", address("255.255.255.255/32"), "another host"},
 		{"loopback", address("127.0.0.1/8"), "another host"},
