@@ -56,6 +56,12 @@ func crashes() map[string]crash {
 			want: thriving("debian", "OLD"),
 			also: func(h *crashHost) error { return h.memory(320 << 10) },
 		},
+		"tune": {
+			from: nothing,
+			act:  func(h *crashHost) { h.spec(crashSpec + "[[network]]\nnetwork = \"default\"\noutbound = \"8Mbit/s\"\n") },
+			want: thriving("debian", "OLD"),
+			also: func(h *crashHost) error { return h.says("<outbound average='1000'/>") },
+		},
 		"recreate": {
 			from: nothing,
 			act:  func(h *crashHost) { h.spec(edited) },
@@ -152,12 +158,18 @@ sha256 = %[4]q
 
 // memory is an error when p's domain has not that much, in KiB.
 func (h *crashHost) memory(want int) error {
+	return h.says(fmt.Sprintf("<memory unit='KiB'>%d</memory>", want))
+}
+
+// says is an error when text is not in what p's domain runs on, or not in what it
+// starts with.
+func (h *crashHost) says(text string) error {
 	for _, inactive := range []bool{false, true} {
 		xml, err := h.conn.DomainXML(h.t.Context(), h.uuid(), inactive)
 		if err != nil {
 			return err
 		}
-		if text := fmt.Sprintf("<memory unit='KiB'>%d</memory>", want); !strings.Contains(xml, text) {
+		if !strings.Contains(xml, text) {
 			return fmt.Errorf("inactive %t: no %s in %s", inactive, text, xml)
 		}
 	}
