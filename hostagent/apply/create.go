@@ -122,12 +122,12 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 	return e.Hypervisor.SetAutostart(ctx, a.UUID, a.On)
 }
 
-// dropSaved keeps a domain that is defined anew from going on with the memory
-// that a managed save left of the old one.
+// dropSaved keeps a domain that was changed while it is off from going on with
+// what a managed save left of it as it was.
 func (e *Executor) dropSaved(ctx context.Context, a plan.Action) error {
 	dropped, err := e.Hypervisor.DropSaved(ctx, a.UUID)
 	if dropped {
-		e.note(a.Name, "the state that a managed save had left of its domain was dropped, because the domain is defined anew: %s", a.Reason)
+		e.note(a.Name, "the state that a managed save had left of its domain was dropped, because it is of an earlier definition: %s", a.Reason)
 	}
 	return err
 }

@@ -16,7 +16,8 @@ import (
 const underChange = "under-change"
 
 // tune sets the bandwidth of the domain's NICs. The claim says that it is under
-// way first and what came of it last, then the record does.
+// way first and what came of it last, then the record does. What a managed save
+// left of a domain that is off has the limits of its time: it is dropped.
 func (e *Executor) tune(ctx context.Context, a plan.Action) error {
 	d, o, err := e.lookupOurs(ctx, a.Name, a.UUID)
 	if err != nil {
@@ -27,6 +28,11 @@ func (e *Executor) tune(ctx context.Context, a plan.Action) error {
 	}
 	if o.Spec.Live != underChange {
 		if err := e.claimLive(ctx, a, o, underChange); err != nil {
+			return err
+		}
+	}
+	if d.Power == observe.PowerOff {
+		if err := e.dropSaved(ctx, a); err != nil {
 			return err
 		}
 	}

@@ -151,3 +151,22 @@ func TestARefusedVLANSaysWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// What was saved with other limits is not what the next start goes on with.
+func TestTuneOfADomainThatIsOffDropsSavedState(t *testing.T) {
+	b := newBench(t)
+	b.do(plan.Prepare, plan.Define, plan.Start)
+	uuid := b.action("").UUID
+	b.hv.AdminSave(uuid)
+	if err := b.Run(t.Context(), b.tuning(0, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	b.do(plan.Start)
+	const want = `<outbound average="1"></outbound>`
+	if diff := cmp.Diff([2]string{want, want}, b.limited(uuid)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(b.notes) != 1 {
+		t.Errorf("notes %q", b.notes)
+	}
+}

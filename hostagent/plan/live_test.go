@@ -61,7 +61,11 @@ func TestTune(t *testing.T) {
 			d := w.domain(*was, instanceOf(0), observe.PowerRunning)
 			d.Owner.Spec.Version = 99
 		}, nil, "Outdated"},
-		{"while it is off, before it starts", func(w *world, was, _ *spec.Spec) {
+		{"while it is off, after it starts", func(w *world, was, _ *spec.Spec) {
+			w.domain(*was, instanceOf(0), observe.PowerOff)
+		}, []string{"start p0"}, "Updating"},
+		{"while it is off for good", func(w *world, was, s *spec.Spec) {
+			s.Off = true
 			w.domain(*was, instanceOf(0), observe.PowerOff)
 		}, []string{"tune p0"}, "Updating"},
 		{"while an admin has it paused", func(w *world, was, _ *spec.Spec) {
