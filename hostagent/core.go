@@ -144,6 +144,9 @@ func (c *Core) handle(now time.Time, ev Event) []Effect {
 	switch ev := ev.(type) {
 	case SourceRead:
 		c.desired[ev.Snapshot.Origin] = ev.Snapshot
+		if s := ev.Snapshot; s.Origin == source.OriginDir && s.Synced {
+			c.memory.SpecDir = s.Identity
+		}
 		c.merge()
 		return c.newNetworks()
 	case Hint:

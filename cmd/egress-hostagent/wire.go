@@ -127,7 +127,7 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 		Now:     time.Now,
 		Log:     log,
 	}
-	w.dir.Restore(kept.Specs[source.OriginDir])
+	w.dir.Restore(kept.Specs[source.OriginDir], kept.Memory.SpecDir)
 	return w
 }
 

@@ -35,6 +35,8 @@ type KeptHost struct {
 	PausedAll bool `json:"paused_all,omitempty"`
 	// HostID is the id that the agent has taken on from its VMs; empty: its own.
 	HostID string `json:"host_id,omitempty"`
+	// SpecDir is the identity of the spec directory that was last believed.
+	SpecDir string `json:"spec_dir,omitempty"`
 	// Removed are the deletions begun within the last removalWindow.
 	Removed []Removal `json:"removed,omitempty"`
 }
@@ -51,7 +53,7 @@ func (k KeptHost) Equal(o KeptHost) bool {
 	same := slices.EqualFunc(k.Removed, o.Removed, func(a, b Removal) bool {
 		return a.Name == b.Name && a.Origin == b.Origin && a.At.Equal(b.At)
 	})
-	return same && k.TreeKnown == o.TreeKnown && k.PausedAll == o.PausedAll && k.HostID == o.HostID
+	return same && k.TreeKnown == o.TreeKnown && k.PausedAll == o.PausedAll && k.HostID == o.HostID && k.SpecDir == o.SpecDir
 }
 
 // Proxy is the memory of one proxy.

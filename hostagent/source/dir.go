@@ -39,12 +39,13 @@ type Dir struct {
 	newWatcher func() (*fsnotify.Watcher, error)
 	asked      chan struct{} // holds one request to read soon
 
-	mu       sync.Mutex
-	seq      uint64
-	entries  map[string]Entry  // of the last read that was not in doubt
-	files    map[string]parsed // by file name; what entries were made of
-	indirect bool              // some content is where a watch on dir does not see it change
-	settle   settling
+	mu      sync.Mutex
+	seq     uint64
+	entries map[string]Entry  // of the last read that was not in doubt
+	files   map[string]parsed // by file name; what entries were made of
+	reach   reach             // what has to be watched besides dir
+	quiet   *quiet            // of the last read
+	settle  settling
 }
 
 // Option changes a default of NewDir.
@@ -57,7 +58,9 @@ func WithClock(now func() time.Time) Option { return func(d *Dir) { d.now = now 
 func WithLogger(log *slog.Logger) Option { return func(d *Dir) { d.log = log } }
 
 // WithDebounce sets for how long no event must come before Run reads the
-// directory; after ten times that it reads it anyway.
+// directory; after ten times that it reads it anyway. For as long a file must
+// not have changed for its content to count, and five times as long when it
+// was written in place.
 func WithDebounce(quiet time.Duration) Option { return func(d *Dir) { d.debounce = quiet } }
 
 // WithPoll sets how often Run reads the directory with no event: usually, and
@@ -82,6 +85,7 @@ func NewDir(dir string, decode Decoder, opt ...Option) *Dir {
 		asked:      make(chan struct{}, 1),
 		entries:    map[string]Entry{},
 		files:      map[string]parsed{},
+		quiet:      newQuiet(0, time.Time{}, nil),
 	}
 	for _, o := range opt {
 		o(d)
@@ -89,13 +93,15 @@ func NewDir(dir string, decode Decoder, opt ...Option) *Dir {
 	return d
 }
 
-// Restore sets the last good state, by proxy name, as kept over a restart. It
-// is for before the first read: what a read finds replaces it. Of an entry only
-// Spec has to be set; what follows from it is computed, because it may follow
-// otherwise since an upgrade.
-func (d *Dir) Restore(entries map[string]Entry) {
+// Restore sets the last good state, by proxy name, as kept over a restart, and
+// the Identity of the snapshot that it was kept with; "" when it was kept with
+// none. It is for before the first read: what a read finds replaces it. Of an
+// entry only Spec has to be set; what follows from it is computed, because it
+// may follow otherwise since an upgrade.
+func (d *Dir) Restore(entries map[string]Entry, identity string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.settle.restored(identity)
 	d.entries = make(map[string]Entry, len(entries))
 	for name, e := range entries {
 		e.Name = name
@@ -117,31 +123,55 @@ func (d *Dir) Rescan() {
 	}
 }
 
-// ReadOnce reads the directory now. Content that looks unchanged since the
-// last read (size, times, inode of every file involved) is not read again.
-func (d *Dir) ReadOnce() Snapshot {
+// ReadOnce reads the directory now, with files as they are at this moment, be
+// they half-written. Content that looks unchanged since the last read (size,
+// times, inode of every file involved) is not read again.
+func (d *Dir) ReadOnce() Snapshot { return d.readNow(0) }
+
+// readNow reads the directory. The content of files that have changed within
+// the debounce does not count yet.
+func (d *Dir) readNow(debounce time.Duration) Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	snap := Snapshot{Origin: OriginDir, Location: d.dir}
-	result, err := d.read()
+	result, err := d.read(newQuiet(debounce, d.now(), d.quiet.looks))
 	if err != nil {
 		snap.Problem = fmt.Sprintf("%s: %v; until then the specs last read stand", d.dir, err)
 	} else {
 		d.seq++
-		d.entries, d.files, d.indirect = result.entries, result.files, result.indirect
-		snap.Synced, snap.Ignored = true, result.ignored
+		d.entries, d.files, d.reach, d.quiet = result.entries, result.files, result.reach, result.quiet
+		snap.Synced, snap.Ignored, snap.Identity = true, result.ignored, result.id.keep()
 	}
 	snap.Seq, snap.Read = d.seq, d.now()
 	snap.Entries = maps.Clone(d.entries)
 	return snap
 }
 
-// interval is how long Run waits for an event after snap.
-func (d *Dir) interval(snap Snapshot, watched bool) time.Duration {
+// beneath gives the directories that are to be watched besides dir.
+func (d *Dir) beneath() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if watched && snap.Synced && !d.indirect {
-		return d.poll
+	var paths []string
+	for _, rel := range d.reach.dirs {
+		paths = append(paths, filepath.Join(d.dir, rel))
 	}
-	return d.blindPoll
+	return paths
+}
+
+// interval is how long Run waits for an event after snap. covered tells
+// whether what the read found to be watched was watched before it.
+func (d *Dir) interval(snap Snapshot, watched, covered bool) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := d.blindPoll
+	if watched && snap.Synced && !d.reach.indirect {
+		wait = d.poll
+	}
+	if watched && !covered {
+		wait = min(wait, d.debounce)
+	}
+	if d.quiet.wait > 0 {
+		wait = min(wait, d.quiet.wait)
+	}
+	return wait
 }

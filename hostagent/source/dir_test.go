@@ -43,6 +43,9 @@ func TestReadOnce(t *testing.T) {
 			"bad":   {Name: "bad", File: bad, Problems: []string{bad + ":1:1: broken", bad + ":2:3: broken here, too"}},
 		},
 	}
+	id, err := identify(dir)
+	must(t, err)
+	want.Identity = id.keep()
 	if diff := cmp.Diff(want, d.ReadOnce()); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
 	}
@@ -120,7 +123,7 @@ func TestI02_FirstReadOfAMissingDirectoryKeepsWhatWasRestored(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "proxies.d")
 	d := NewDir(dir, (&decoder{}).decode)
-	d.Restore(map[string]Entry{"edge1": {Name: "edge1", Spec: &spec.Spec{UserData: spec.Secret("one")}}})
+	d.Restore(map[string]Entry{"edge1": {Name: "edge1", Spec: &spec.Spec{UserData: spec.Secret("one")}}}, "")
 	expect(t, d.ReadOnce(), false, 0, map[string]string{"edge1": "one"})
 	place(t, dir, map[string]string{"edge2.toml": "ok two"})
 	expect(t, d.ReadOnce(), false, 0, map[string]string{"edge1": "one"}) // perhaps it is being filled
@@ -188,8 +191,9 @@ func TestI02_RecreatedDirectoryIsAnother(t *testing.T) {
 			break
 		}
 	}
+	place(t, dir, map[string]string{"edge2.toml": "ok two"})
 	expect(t, d.ReadOnce(), false, 1, map[string]string{"edge1": "one"})
-	expect(t, d.ReadOnce(), true, 2, map[string]string{})
+	expect(t, d.ReadOnce(), true, 2, map[string]string{"edge2": "two"})
 }
 
 func birth(t *testing.T, path string) (st unix.Statx_t) {
@@ -244,7 +248,7 @@ func TestI03_BrokenEditKeepsTheLastGoodSpec(t *testing.T) {
 	}
 
 	restarted := NewDir(dir, (&decoder{}).decode)
-	restarted.Restore(broken.Entries)
+	restarted.Restore(broken.Entries, "")
 	expect(t, restarted.ReadOnce(), true, 1, map[string]string{"edge1": "one!", "edge2": "new two"})
 	place(t, dir, map[string]string{"edge1.toml": "ok new one"})
 	expect(t, restarted.ReadOnce(), true, 2, map[string]string{"edge1": "new one", "edge2": "new two"})
@@ -379,6 +383,6 @@ func TestCase127_RemovedWhileTheAgentWasStopped(t *testing.T) {
 	before := NewDir(dir, (&decoder{}).decode).ReadOnce()
 	must(t, os.Remove(filepath.Join(dir, "edge2.toml")))
 	d := NewDir(dir, (&decoder{}).decode)
-	d.Restore(before.Entries)
+	d.Restore(before.Entries, "")
 	expect(t, d.ReadOnce(), true, 1, map[string]string{"edge1": "one"})
 }

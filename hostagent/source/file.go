@@ -15,8 +15,10 @@ import (
 // resolved beneath it; a link that leads out of it, as each absolute one
 // does, is an error.
 type tree struct {
-	dir  string
-	root *os.Root
+	dir   string
+	root  *os.Root
+	at    *os.File // the directory itself
+	quiet *quiet
 }
 
 // stamp is what tells from outside that a file is another or has other
@@ -61,16 +63,10 @@ func (t tree) gone(rel string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// indirect tells whether a change of rel's content can escape a watch on the
-// directory itself.
-func (t tree) indirect(rel string) bool {
-	info, err := t.root.Lstat(rel)
-	return filepath.Dir(filepath.Clean(rel)) != "." || err == nil && info.Mode().Type() == fs.ModeSymlink
-}
-
 // read gives the content of the regular file rel, which may have at most
-// limit bytes. It never waits for a FIFO's writer or a device. Errors say
-// what is wrong and what to do, and leave naming the file to the caller.
+// limit bytes; errBusy when it may be about to change. It never waits for a
+// FIFO's writer or a device. Errors say what is wrong and what to do, and leave
+// naming the file to the caller.
 func (t tree) read(rel string, limit int64) ([]byte, stamp, error) {
 	// Looked at before it is opened: opening a device can have effects.
 	info, err := t.root.Stat(rel)
@@ -80,12 +76,18 @@ func (t tree) read(rel string, limit int64) ([]byte, stamp, error) {
 	if err := regular(info, limit); err != nil {
 		return nil, stamp{}, err
 	}
-	f, err := t.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	f, err := t.open(rel)
 	if err != nil {
 		return nil, stamp{}, explain(err)
 	}
 	defer f.Close()
-	return content(f, limit)
+	data, st, err := content(f, limit)
+	if err == nil || errors.Is(err, errBusy) {
+		if t.quiet.busy(rel, st) {
+			return nil, stamp{}, errBusy
+		}
+	}
+	return data, st, err
 }
 
 func content(f *os.File, limit int64) ([]byte, stamp, error) {
@@ -106,7 +108,7 @@ func content(f *os.File, limit int64) ([]byte, stamp, error) {
 		return nil, stamp{}, explain(err)
 	}
 	if stampOf(before) != stampOf(after) || int64(n) != after.Size() {
-		return nil, stamp{}, errors.New("changed while it was read: it is read again in a moment")
+		return nil, stamp{}, errBusy
 	}
 	return data[:n], stampOf(after), nil
 }
@@ -132,8 +134,8 @@ func explain(err error) error {
 		return errors.New("the agent's user may not read it: fix its owner, group or mode")
 	case errors.Is(err, syscall.ELOOP):
 		return errors.New("is a loop of links: put a regular file in its place")
-	case !errors.As(err, &errno):
-		// The one error of os.Root that is not the system's.
+	case errors.Is(err, syscall.EXDEV), !errors.As(err, &errno):
+		// Of openat2(2), and the one error of os.Root that is not the system's.
 		return errors.New("leads out of the spec directory, as every absolute path does: use a relative one beneath the directory, or a copy")
 	default:
 		return fmt.Errorf("read it: %w", err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
@@ -20,7 +21,8 @@ type parsed struct {
 	stamp    stamp
 	named    map[string]stamp // files that the decoder opened
 	firm     bool             // the stamps can be relied on
-	indirect bool
+	reach    reach
+	busy     time.Time  // since when it, or a file it names, is being written; zero: it is not
 	spec     *spec.Spec // nil when there are problems
 	hash     spec.Hash
 	problems []string
@@ -39,13 +41,15 @@ func (t tree) unchanged(file string, p parsed) bool {
 	return true
 }
 
-// parse reads and decodes file. A file that could not be read is tried again
-// with each read of the directory, without a look at its stamp.
-func (d *Dir) parse(t tree, name, file string) parsed {
+// parse reads and decodes file, of which last is what was known. A file that
+// could not be read is tried again with each read of the directory, without a
+// look at its stamp.
+func (d *Dir) parse(t tree, name, file string, last parsed) parsed {
 	start := d.now()
-	p := parsed{named: map[string]stamp{}, indirect: t.indirect(file)}
+	p := parsed{named: map[string]stamp{}, reach: t.reach(file)}
 	data, st, err := t.read(file, maxSpec)
 	if err != nil {
+		p.writing(err, last, start)
 		p.problems = []string{fmt.Sprintf("%s: %v", t.path(file), err)}
 		return p
 	}
@@ -54,8 +58,9 @@ func (d *Dir) parse(t tree, name, file string) parsed {
 		data, st, err := t.read(rel, maxFile)
 		p.named[rel] = st
 		p.firm = p.firm && st.firm(start)
-		p.indirect = p.indirect || t.indirect(rel)
+		p.reach.add(t.reach(rel))
 		if err != nil {
+			p.writing(err, last, start)
 			return nil, fmt.Errorf("file %.200q of %s: %w", rel, t.dir, err)
 		}
 		return data, nil
@@ -67,6 +72,17 @@ func (d *Dir) parse(t tree, name, file string) parsed {
 	}
 	p.spec, p.hash = &s, s.Hash()
 	return p
+}
+
+// writing takes note of a file that is being written.
+func (p *parsed) writing(err error, last parsed, now time.Time) {
+	switch {
+	case !errors.Is(err, errBusy):
+	case last.busy.IsZero():
+		p.busy = now
+	default:
+		p.busy = last.busy
+	}
 }
 
 // entry is what p says about the proxy, given what was said last.

@@ -60,7 +60,7 @@ func TestI03_RestoredSpecs(t *testing.T) {
 			d.Restore(map[string]Entry{
 				"edge1": {Spec: &spec.Spec{Name: "edge1", UserData: spec.Secret(one)}, Hash: spec.Hash{Version: 1, Machine: "of another release"}},
 				"edge2": {Spec: &spec.Spec{Name: "edge2", UserData: spec.Secret(two)}, Warnings: []string{"of another release"}},
-			})
+			}, "")
 			byModes(t, func() {
 				s := d.ReadOnce()
 				if s.Synced != tt.synced || (s.Problem == "") != tt.synced {
@@ -81,7 +81,7 @@ func TestI03_RestoredSpecOutlivesADoubtfulStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "proxies.d")
 	d := NewDir(dir, (&decoder{}).decode)
 	kept := map[string]Entry{"edge1": restoredEntry(dir, "edge1", "one"), "edge2": restoredEntry(dir, "edge2", "two"), "edge3": {Problems: []string{"never good"}}}
-	d.Restore(kept)
+	d.Restore(kept, "")
 	delete(kept, "edge1") // the caller's map stays its own
 	expect(t, d.ReadOnce(), false, 0, map[string]string{"edge1": "one", "edge2": "two", "edge3": "-!"})
 	place(t, dir, map[string]string{"edge1.toml": "?", "edge3.toml": "?"})

@@ -19,10 +19,10 @@ func (d *Dir) Run(ctx context.Context, emit func(Snapshot)) error {
 	defer w.close()
 	for ctx.Err() == nil {
 		// Watched first and read then, no change falls between.
-		watched := w.follow()
-		snap := d.ReadOnce()
+		watched := w.follow(d.beneath())
+		snap := d.readNow(d.debounce)
 		emit(snap)
-		d.wait(ctx, w.signal, d.interval(snap, watched))
+		d.wait(ctx, w.signal, d.interval(snap, watched, w.covers(d.beneath())))
 	}
 	return nil
 }

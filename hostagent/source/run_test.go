@@ -331,7 +331,7 @@ func TestCase122_WatchFollowsThePath(t *testing.T) {
 			defer w.close()
 			for step, before := range []func(){func() {}, func() { change(t, w) }} {
 				before()
-				if !w.follow() {
+				if !w.follow(nil) {
 					t.Fatal("no events")
 				}
 				must(t, os.Mkdir(filepath.Join(link, strconv.Itoa(step)), 0o755)) // just one event

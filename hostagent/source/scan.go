@@ -16,33 +16,41 @@ const (
 
 // scan is what one complete read found.
 type scan struct {
-	entries  map[string]Entry
-	files    map[string]parsed
-	ignored  []string
-	indirect bool
+	entries map[string]Entry
+	files   map[string]parsed
+	ignored []string
+	reach   reach
+	quiet   *quiet
+	id      identity
 }
 
 // read reads the whole directory. An error means that the directory is in
 // doubt; troubles with single files are in their entries.
-func (d *Dir) read() (scan, error) {
+func (d *Dir) read(q *quiet) (scan, error) {
 	root, err := os.OpenRoot(d.dir)
 	if err != nil {
 		d.settle.missed()
 		return scan{}, doubt(err)
 	}
 	defer root.Close()
-	id, err := identifyRoot(root)
+	at, err := root.Open(".")
 	if err != nil {
 		return scan{}, doubt(err)
 	}
-	names, err := list(root)
+	defer at.Close()
+	id, err := identifyOpen(at)
+	if err != nil {
+		return scan{}, doubt(err)
+	}
+	names, err := list(at)
 	if err != nil {
 		return scan{}, err
 	}
-	if err := d.settle.check(id, names); err != nil {
+	if err := d.settle.check(id, names, len(d.entries) > 0); err != nil {
 		return scan{}, err
 	}
-	result := d.readFiles(tree{dir: d.dir, root: root}, names)
+	result := d.readFiles(tree{dir: d.dir, root: root, at: at, quiet: q}, names)
+	result.id = id
 	// Replaced while it was read, what was read is of the old one.
 	if after, err := identify(d.dir); err != nil {
 		return scan{}, doubt(err)
@@ -65,12 +73,7 @@ func doubt(err error) error {
 
 // list gives all names of the directory, sorted. A list that may be short is
 // an error.
-func list(root *os.Root) ([]string, error) {
-	f, err := root.Open(".")
-	if err != nil {
-		return nil, doubt(err)
-	}
-	defer f.Close()
+func list(f *os.File) ([]string, error) {
 	var names []string
 	for {
 		some, err := f.Readdirnames(1024)
@@ -89,7 +92,7 @@ func list(root *os.Root) ([]string, error) {
 }
 
 func (d *Dir) readFiles(t tree, names []string) scan {
-	result := scan{entries: map[string]Entry{}, files: map[string]parsed{}}
+	result := scan{entries: map[string]Entry{}, files: map[string]parsed{}, quiet: t.quiet}
 	for _, file := range names {
 		name, problem := proxyName(file)
 		if problem != "" {
@@ -100,16 +103,29 @@ func (d *Dir) readFiles(t tree, names []string) scan {
 		}
 		p, known := d.files[file]
 		if !known || !t.unchanged(file, p) {
-			p = d.parse(t, name, file)
+			p = d.parse(t, name, file, p)
 		}
 		if len(p.problems) > 0 && t.gone(file) {
 			continue // removed since the directory was listed
 		}
 		result.files[file] = p
-		result.entries[name] = p.entry(name, t.path(file), d.entries[name])
-		result.indirect = result.indirect || p.indirect
+		result.reach.add(p.reach)
+		if e, listed := d.entry(p, name, t.path(file)); listed {
+			result.entries[name] = e
+		}
 	}
 	return result
+}
+
+// entry is what the read says about a proxy. While its file is being written
+// that is what was said last; of a name that a complete read did not list, it
+// is nothing, as before.
+func (d *Dir) entry(p parsed, name, file string) (e Entry, listed bool) {
+	last, known := d.entries[name]
+	if !p.busy.IsZero() && d.now().Sub(p.busy) < maxBusy*d.debounce && (known || d.seq > 0) {
+		return last, known
+	}
+	return p.entry(name, file, last), true
 }
 
 func (s *scan) ignore(problem string) {

@@ -25,6 +25,9 @@ type Snapshot struct {
 	Problem  string           // why not Synced, and what to do
 	Entries  map[string]Entry // by proxy name; every name that is present, broken ones too
 	Ignored  []string         // problems with files that name no proxy (a bad file name, say)
+	// Identity tells what was read, a directory say, from another in its place.
+	// It is set when Synced, to be kept over a restart; "": there is none.
+	Identity string
 }
 
 // Entry is one proxy of a source.

@@ -2,6 +2,7 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -11,73 +12,116 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch keeps file events coming for whatever directory is at a path. Events
-// only ever mean "read it again", so they are not looked at.
+// watch keeps file events coming for whatever directory is at a path, and for
+// some beneath it. Events only ever mean "read it again", so they are not
+// looked at.
 type watch struct {
 	dir     string
 	log     *slog.Logger
 	open    func() (*fsnotify.Watcher, error)
-	signal  chan struct{} // holds at most one: some events came
-	events  *events       // nil when there is none
-	id      identity      // of the directory that is watched
-	unusual bool          // the log says that events are not available
+	signal  chan struct{}       // holds at most one: some events came
+	events  *events             // nil when there is none
+	ids     map[string]identity // by path: the directories that are watched
+	unusual bool                // the log says that events are not available
 }
 
 func newWatch(dir string, log *slog.Logger, open func() (*fsnotify.Watcher, error)) *watch {
-	return &watch{dir: dir, log: log, open: open, signal: make(chan struct{}, 1)}
+	return &watch{dir: dir, log: log, open: open, signal: make(chan struct{}, 1), ids: map[string]identity{}}
 }
 
-// follow sees to it that the directory now at the path is the one watched. It
-// tells whether events can be relied on.
-func (w *watch) follow() bool {
+// follow sees to it that the directories now at the path, and at those
+// beneath it, are the ones watched. It tells whether events can be relied on.
+func (w *watch) follow(beneath []string) bool {
 	if w.events != nil && w.events.broken.Load() {
 		w.close()
 	}
 	if w.events == nil {
 		fsw, err := w.open()
 		if err != nil {
-			w.unavailable(err)
+			w.unavailable(w.dir, err)
 			return false
 		}
 		w.events = newEvents(fsw, w.signal, w.log)
 	}
+	for path := range w.ids {
+		if path != w.dir && !slices.Contains(beneath, path) {
+			w.forget(path)
+		}
+	}
+	if err := w.see(w.dir); err != nil {
+		if !errors.Is(err, errNowhere) {
+			w.close()
+			w.unavailable(w.dir, err)
+		}
+		return false
+	}
+	for _, path := range beneath {
+		// One that is gone is no loss: the one above tells of its return.
+		if err := w.see(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			w.unavailable(path, err)
+			return false
+		}
+	}
+	w.available()
+	return true
+}
+
+// errNowhere stands for a path at which there is nothing to look at.
+var errNowhere = errors.New("not to be found")
+
+// see has the directory at path watched.
+func (w *watch) see(path string) error {
 	// Identified before it is watched: should another take its place in
 	// between, the next call sees the difference.
-	id, err := identify(w.dir)
+	id, err := identify(path)
 	if err != nil {
-		return false
+		w.forget(path)
+		return fmt.Errorf("%w: %w", errNowhere, err)
 	}
 	fsw := w.events.fsw
-	if id == w.id && slices.Contains(fsw.WatchList(), w.dir) {
-		return true
+	if was, watched := w.ids[path]; watched && id == was && slices.Contains(fsw.WatchList(), path) {
+		return nil
 	}
-	// The watch is on a directory that is no longer there, or on none; that
-	// there may be nothing to remove is as good.
-	_ = fsw.Remove(w.dir)
-	if err := fsw.Add(w.dir); err != nil {
-		w.close()
-		w.unavailable(err)
-		return false
+	w.forget(path)
+	if err := fsw.Add(path); err != nil {
+		return err
 	}
-	w.id = id
-	w.available()
+	w.ids[path] = id
+	return nil
+}
+
+// forget ends the watch of a path. It may be on a directory that is no longer
+// there, or on none; that there may be nothing to remove is as good.
+func (w *watch) forget(path string) {
+	delete(w.ids, path)
+	_ = w.events.fsw.Remove(path)
+}
+
+// covers tells whether all these paths are watched.
+func (w *watch) covers(beneath []string) bool {
+	for _, path := range beneath {
+		if _, watched := w.ids[path]; !watched {
+			return false
+		}
+	}
 	return true
 }
 
 func (w *watch) close() {
 	if w.events != nil {
 		w.events.close()
-		w.events, w.id = nil, identity{}
+		w.events = nil
+		clear(w.ids)
 	}
 }
 
-func (w *watch) unavailable(err error) {
+func (w *watch) unavailable(dir string, err error) {
 	if w.unusual || errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	w.unusual = true
 	w.log.Warn("no file events for the spec directory: it is read at short intervals instead",
-		"dir", w.dir, "error", err, "remedy", remedy(err))
+		"dir", dir, "error", err, "remedy", remedy(err))
 }
 
 func (w *watch) available() {
