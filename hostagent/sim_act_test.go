@@ -3,6 +3,7 @@ package hostagent
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
@@ -92,7 +93,7 @@ func (s *storm) treeChanged(c treeChange) {
 		if why := s.standsOnBase(c.sha256); why != "" {
 			s.blame("promise 4: base image %s goes, which is used by %s", c.sha256[:8], why)
 		}
-		if since := s.now.Sub(s.used[c.sha256]); since < s.agent.core.set.Policy.ImageGrace {
+		if since := s.now.Sub(s.used[c.sha256]); since < s.agent.core.set.Policy.ImageGrace-time.Second { // one look of the agent is many steps here
 			s.blame("garbage: base image %s goes %s after it was used", c.sha256[:8], since)
 		}
 	}

@@ -106,6 +106,9 @@ func (s *storm) checkListed(name string, doc doc, d observe.RawDomain, o observe
 	}
 	if doc.hold && !same {
 		want = status.PhaseWaiting
+		if d.Power == observe.PowerOff && s.seedGone(name, o.Instance) { // nobody can make the seed of before again
+			power = observe.PowerOff
+		}
 	}
 	if !same && !doc.hold || p.Phase != want || d.Power != power || d.Autostart == doc.off {
 		s.blame("%s did not converge to %s %s: runs %+v, spec %s: %s", name, want, power, d, sp.Hash(), brief(p))
@@ -118,6 +121,11 @@ func (s *storm) checkListed(name string, doc doc, d observe.RawDomain, o observe
 	if want == status.PhaseWaiting && synced.Reason != "ChangePending" {
 		s.blame("%s waits with its change, but says %s", name, brief(p))
 	}
+}
+
+// seedGone tells whether an incarnation has lost its seed.
+func (s *storm) seedGone(name, instance string) bool {
+	return slices.ContainsFunc(s.tree.incs[name], func(i observe.Incarnation) bool { return i.Instance == instance && !i.Seed })
 }
 
 // checkTidy checks that nothing lies about in the tree.

@@ -94,7 +94,7 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 		Spec:       *a.Spec,
 		Owner: observe.Ownership{
 			Host: e.HostID, Name: a.Name, Instance: a.Instance, Origin: a.Origin,
-			Spec: a.Hash, Seed: rec.SeedHash, Base: rec.Base, Generation: a.Generation,
+			Spec: there.madeOf(a.Hash), Seed: rec.SeedHash, Base: rec.Base, Generation: a.Generation,
 		},
 		Acceleration: e.Acceleration,
 		Overlay:      paths.Overlay, Base: *a.Base, Seed: paths.Seed,
@@ -105,7 +105,7 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 		return err
 	}
 	now := rec
-	now.SpecHash, now.Origin, now.SkipCleanup = a.Hash.String(), a.Origin, a.Spec.SkipCleanup
+	now.SpecHash, now.Origin, now.SkipCleanup = there.madeOf(a.Hash).String(), a.Origin, a.Spec.SkipCleanup
 	if now != rec {
 		if err := e.Tree.WriteRecord(now); err != nil {
 			return err
@@ -120,6 +120,16 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 		return err
 	}
 	return e.Hypervisor.SetAutostart(ctx, a.UUID, a.On)
+}
+
+// madeOf is what the claim of the new definition says. A domain that runs, made
+// by another version of the agent, is still what it was: that its definition is
+// made again changes nothing of it.
+func (p present) madeOf(want spec.Hash) spec.Hash {
+	if p.spec.Version != 0 && !p.off && p.spec.Version != want.Version {
+		return p.spec
+	}
+	return want
 }
 
 // dropSaved keeps a domain that was changed while it is off from going on with
@@ -141,7 +151,7 @@ func (e *Executor) ensureSeed(a plan.Action, rec observe.Record) error {
 	}
 	in := a.Spec.SeedInput(a.Instance, e.macs(a))
 	if in.ContentHash() != rec.SeedHash {
-		return fmt.Errorf("seed of %s is missing and its spec has other content by now", a.Name)
+		return fmt.Errorf("seed of %[1]s is missing, and its spec asks for another by now; for a new guest with that: egress-hostagent recreate %[1]s", a.Name)
 	}
 	img, err := seed.Build(in)
 	if err != nil {
