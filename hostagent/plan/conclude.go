@@ -94,7 +94,7 @@ func (p *planner) conclude(s *subject) {
 		out.Addresses = append(out.Addresses, status.Address{Address: a.Addr, Source: string(a.Source), Seen: a.Seen, Stale: a.Stale})
 	}
 	if t, ok := s.target(); ok {
-		out.URL = "http://" + t.String()
+		out.URL = s.scheme() + "://" + t.String()
 	}
 	cs := []status.Condition{
 		{Type: status.Synced, Status: s.verdict.synced, Reason: s.verdict.reason, Message: s.verdict.message},

@@ -223,6 +223,14 @@ func (p *planner) nics(s *subject) []observe.NIC {
 	return out
 }
 
+// scheme is how clients speak to the proxy, by the probe that its spec asks for.
+func (s *subject) scheme() string {
+	if s.mem.Last.Probe.Type == spec.ProbeSOCKS5 {
+		return "socks5"
+	}
+	return "http"
+}
+
 // target is where the proxy answers; ok is false without an address.
 func (s *subject) target() (netip.AddrPort, bool) {
 	sp := s.mem.Last

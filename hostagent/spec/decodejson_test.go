@@ -154,8 +154,8 @@ func TestRichSpec(t *testing.T) {
 			t.Errorf("the example has no %s", key)
 		}
 	}
-	if n := s.Networks[0]; n.VLAN == 0 || !n.Isolated || !n.CleanTraffic || n.Inbound == 0 || n.Outbound == 0 || len(n.Addresses) < 2 || len(n.Gateways) < 2 || len(n.DNS) == 0 {
-		t.Errorf("the example's first network lacks a key: %+v", n)
+	if n := s.Networks[0]; n.VLAN == 0 || !n.Isolated || !s.Networks[1].CleanTraffic || n.Inbound == 0 || n.Outbound == 0 || len(n.Addresses) < 2 || len(n.Gateways) < 2 || len(n.DNS) == 0 {
+		t.Errorf("the example's networks lack a key: %+v", s.Networks)
 	}
 	if s.Probe.Type != spec.ProbeConnect || s.Probe.Credentials == "" {
 		t.Errorf("the example's probe is %+v", s.Probe)

@@ -1,6 +1,7 @@
 package spec_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,16 @@ func pinned() map[string]spec.Spec {
 			},
 			Probe: spec.Probe{Type: "connect", Target: "c.example:443", Credentials: "/c"},
 		},
+		"static": {
+			Name: "a", Image: debian13, CPUs: 1, Memory: 512 * spec.MiB, Port: 3128, GuestAgent: true,
+			Networks: []spec.NIC{{
+				Network:   spec.Network{Bridge: "br0"},
+				Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.10/24"), netip.MustParsePrefix("2001:db8::10/64")},
+				Gateways:  []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fe80::1")},
+				DNS:       []netip.Addr{netip.MustParseAddr("192.0.2.53")},
+			}, {Network: spec.Network{Network: "default"}}},
+			Probe: spec.Probe{Type: "tcp"},
+		},
 	}
 }
 
@@ -47,6 +58,7 @@ func TestI10_GoldenHashes(t *testing.T) {
 		"minimal":   "1:3d8c67f2cd4cbb51ca4ab4bb8da91697:2529854179c58ced59ab7c9ca5265f3f",
 		"full":      "1:ebb60c379c04673d1587b55e16f197ee:ab3ceb2ea736dd50d1f9a5488b65c7c8",
 		"every key": "1:c55f91b7dbdbcd4943a94976ee89d056:2529854179c58ced59ab7c9ca5265f3f:ce56be39dcece845d52ddebf1ed4365b",
+		"static":    "1:8cdbfc24bf521fc61668872fe0d843e8:2529854179c58ced59ab7c9ca5265f3f",
 		"binary":    "1:a95e768ab1dd0859ba302668fa695074:b62093b80fb3664634f4d11f736f470d",
 	}
 	for name, s := range pinned() {
@@ -91,6 +103,7 @@ func TestHashCovers(t *testing.T) {
 		{"clean_traffic", func(s *spec.Spec) { s.Networks[0].CleanTraffic = true }, incarnation},
 		{"inbound", func(s *spec.Spec) { s.Networks[0].Inbound = 1000 }, live},
 		{"outbound", func(s *spec.Spec) { s.Networks[1].Outbound = 1000 }, live},
+		{"address", func(s *spec.Spec) { s.Networks[0].Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.10/24")} }, incarnation},
 		{"vendor data", func(s *spec.Spec) { s.VendorData = spec.Secret("#!/bin/sh\n") }, incarnation},
 		{"vendor data that is empty", func(s *spec.Spec) { s.VendorData = spec.Secret{} }, incarnation},
 		{"network-config", func(s *spec.Spec) { s.NetworkConf = spec.Secret("version: 2\n") }, incarnation},

@@ -67,6 +67,7 @@ func decodeNIC(t *doc.Table) (NIC, bool) {
 	n.DNS = doc.OneOrMore(t, "dns", MaxDNS, parseDNS)
 	if t.Has("direct") {
 		refuseWith(t, "direct", "isolated", n.Isolated, "the host's bridge isolates its ports, and there is none")
+		refuseWith(t, "direct", "vlan", n.VLAN != 0, "libvirt tags nothing on a macvtap (name a VLAN interface of the host instead)")
 		refuseWith(t, "direct", "clean_traffic", n.CleanTraffic, "the host filters what passes its bridge, and there is none")
 	}
 	return n, ok

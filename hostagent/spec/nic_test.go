@@ -78,6 +78,7 @@ func TestNICProblems(t *testing.T) {
 		{"direct = 'a23456789012345b'", "direct: interface name \"a23456789012345b\" is 16 bytes long"},
 		{"direct = 'eth0'\nisolated = true", "isolated: can not be had with direct: the host's bridge isolates its ports, and there is none; give network or bridge instead"},
 		{"direct = 'eth0'\nclean_traffic = true", "clean_traffic: can not be had with direct"},
+		{"direct = 'eth0'\nvlan = 7", "vlan: can not be had with direct: libvirt tags nothing on a macvtap"},
 		{nic + "vlan = 0", "vlan: 0 is out of bounds; want an integer from 1 to 4094"},
 		{nic + "vlan = 4095", "vlan: 4095 is out of bounds"},
 		{nic + "isolated = 'yes'", "isolated: is a string; want true or false"},

@@ -47,7 +47,6 @@ user_data = ""
 vars = {a = "b"}
 [[network]]
 direct = "eth1"
-vlan = 7
 inbound = "100Mbit/s"
 outbound = "8kbit/s"
 address = ["192.0.2.10/24", "2001:db8::10/64"]
@@ -55,6 +54,7 @@ gateway = "192.0.2.1"
 dns = "192.0.2.53"
 [[network]]
 bridge = "br0"
+vlan = 7
 isolated = true
 clean_traffic = true
 `
@@ -68,7 +68,7 @@ func TestI10_GoldenOwn(t *testing.T) {
 		whole:                         "e9de701315854a0f4dd2a94b306029db",
 		"cpus = 2\nmemory = '1GiB'":   "1d34e1bcf8b0b91171c6e3663276e58f",
 		"install_guest_agent = false": "f0f5fc3684ceb5bb5bdc6910dbd91267",
-		everyKey:                      "1e1ccc951d802d08b9ce7571db2abe8c",
+		everyKey:                      "902d8be73e100ea1f3552ccc74ca8596",
 	} {
 		if own, _ := digest(t, text, defaulting()); own != want {
 			t.Errorf("own digest %s; want %s, of:\n%s", own, want, text)

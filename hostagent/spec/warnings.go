@@ -22,13 +22,19 @@ const mimeWindow = 4096
 
 // Warnings says what is legal in a spec and probably not meant: what cloud-init
 // will ignore or stumble over in user-data and vendor data, which are shipped as
-// they are all the same, and ports and probes that tell little. It quotes none
+// they are all the same, addresses that a filter stops, and ports and probes that
+// tell little. It quotes none
 // of it.
 func (s Spec) Warnings() []string {
 	out := documentWarnings("user-data", s.UserData)
 	out = append(out, documentWarnings("vendor-data", s.VendorData)...)
 	if s.Port == sshPort {
 		out = append(out, fmt.Sprintf("port %d is where the guest's SSH server listens, if it has one; a probe of the port will take it for the proxy", sshPort))
+	}
+	for i, n := range s.Networks {
+		if n.CleanTraffic && slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
+			out = append(out, fmt.Sprintf("network[%d] has an IPv6 address and clean_traffic, whose filter lets no IPv6 pass", i))
+		}
 	}
 	return append(out, s.Probe.warnings()...)
 }

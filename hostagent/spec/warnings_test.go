@@ -1,6 +1,7 @@
 package spec_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -88,5 +89,16 @@ func TestWarningsOnPortAndProbe(t *testing.T) {
 		if got := strings.Join(s.Warnings(), "\n"); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q; want one warning with %q", tt.text, got, tt.want)
 		}
+	}
+}
+
+func TestWarningOfAFilterThatStopsIPv6(t *testing.T) {
+	t.Parallel()
+	nic := func(address string, clean bool) spec.NIC {
+		return spec.NIC{Network: spec.Network{Bridge: "br0"}, CleanTraffic: clean, Addresses: []netip.Prefix{netip.MustParsePrefix(address)}}
+	}
+	s := spec.Spec{Port: 3128, Networks: []spec.NIC{nic("192.0.2.1/24", true), nic("2001:db8::1/64", false), nic("2001:db8::2/64", true)}}
+	if w := s.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "network[2] has an IPv6 address") {
+		t.Errorf("warnings: %q", w)
 	}
 }
