@@ -104,7 +104,12 @@ func (h *crashHost) spec(text string) {
 	h.must(os.WriteFile(h.specFile(), []byte(text), 0o644))
 }
 
-func (h *crashHost) unlist() { h.must(os.Remove(h.specFile())) }
+// unlist takes the one spec away, and confirms that: the directory is a copy,
+// another one than that of before.
+func (h *crashHost) unlist() {
+	h.must(os.Remove(h.specFile()))
+	h.must(os.WriteFile(filepath.Join(h.dir, "specs", ".empty"), nil, 0o644))
+}
 
 // listed tells whether the spec says text.
 func (h *crashHost) listed(text string) bool {

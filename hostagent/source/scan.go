@@ -119,10 +119,11 @@ func (d *Dir) readFiles(t tree, names []string) scan {
 
 // entry is what the read says about a proxy. While its file is being written
 // that is what was said last; of a name that a complete read did not list, it
-// is nothing, as before.
+// is nothing, as before. The first read says what it is: nobody is to take a
+// spec from before a restart for the one that is there now.
 func (d *Dir) entry(p parsed, name, file string) (e Entry, listed bool) {
 	last, known := d.entries[name]
-	if !p.busy.IsZero() && d.now().Sub(p.busy) < maxBusy*d.debounce && (known || d.seq > 0) {
+	if !p.busy.IsZero() && d.now().Sub(p.busy) < maxBusy*d.debounce && d.seq > 0 {
 		return last, known
 	}
 	return p.entry(name, file, last), true
