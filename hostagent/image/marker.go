@@ -45,8 +45,8 @@ func (t *Tree) unusable(state observe.MarkerState, format string, args ...any) *
 
 // CheckMarker tells whether the tree may be used: the root is there, its marker
 // names this host, and the tree's directories are directories on the marker's
-// own device, which does not change while the agent runs. The error is a
-// *MarkerError.
+// own file system, whose device does not change while the agent runs. The error
+// is a *MarkerError.
 func (t *Tree) CheckMarker() error {
 	r, err := t.open()
 	if err != nil {
@@ -132,7 +132,7 @@ func (t *Tree) verifyMarker(r *os.Root, fi fs.FileInfo) error {
 // mount point of its own would look empty, and its overlays lost, whenever its
 // volume is not mounted.
 func (t *Tree) verifyDevices(r *os.Root, root, mark uint64) *MarkerError {
-	if mark != root {
+	if mark != root && !t.oneMount(r, markerFile) {
 		return t.unusable(observe.MarkerUnreadable, "%s is on another device than the directory: mount one volume for the whole tree", markerFile)
 	}
 	for _, d := range subdirs() {
@@ -143,7 +143,7 @@ func (t *Tree) verifyDevices(r *os.Root, root, mark uint64) *MarkerError {
 			return t.unusable(observe.MarkerUnreadable, "stat %s: %v", d, cause(err))
 		case !fi.IsDir():
 			return t.unusable(observe.MarkerUnreadable, "%s is no directory: the tree must not be spread by links", d)
-		case t.device(d, fi) != root:
+		case t.device(d, fi) != root && !t.oneMount(r, d):
 			return t.unusable(observe.MarkerUnreadable, "%s is on another device than the marker: mount one volume for the whole tree", d)
 		}
 	}

@@ -13,14 +13,19 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
 
-// devices gives every path the device 1, but those that are listed.
+// devices gives every path the device 1 and the mount 1, but those that are
+// listed.
 func devices(other map[string]uint64) Option {
-	return withDevice(func(path string, _ fs.FileInfo) uint64 {
+	of := func(path string) uint64 {
 		if d, ok := other[path]; ok {
 			return d
 		}
 		return 1
-	})
+	}
+	return func(t *Tree) {
+		withDevice(func(path string, _ fs.FileInfo) uint64 { return of(path) })(t)
+		withMount(func(_ *os.Root, path string) (uint64, bool) { return of(path), true })(t)
+	}
 }
 
 // damage is a way in which a tree is not to be used.

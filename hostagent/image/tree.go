@@ -37,6 +37,7 @@ type Tree struct {
 	fetcher    Fetcher
 	now        func() time.Time
 	device     func(path string, fi fs.FileInfo) uint64
+	mount      func(root *os.Root, path string) (id uint64, ok bool)
 	free       func(root *os.Root) uint64
 	step       func(step string) error
 
@@ -78,6 +79,11 @@ func withDevice(f func(path string, fi fs.FileInfo) uint64) Option {
 	return func(t *Tree) { t.device = f }
 }
 
+// withMount replaces how the mount of root, marker and directories is found.
+func withMount(f func(root *os.Root, path string) (uint64, bool)) Option {
+	return func(t *Tree) { t.mount = f }
+}
+
 // withFree replaces how the room that is left is found.
 func withFree(f func(*os.Root) uint64) Option { return func(t *Tree) { t.free = f } }
 
@@ -92,6 +98,7 @@ func New(root, hostID string, opt ...Option) *Tree {
 		maxBase:  DefaultMaxBase,
 		now:      time.Now,
 		device:   func(_ string, fi fs.FileInfo) uint64 { return sys(fi).Dev },
+		mount:    mountID,
 		free:     freeBytes,
 		step:     func(string) error { return nil },
 		sizes:    map[string]int64{},
