@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -126,6 +127,10 @@ func TestDigestError(t *testing.T) {
 	img := image(t)
 	got := img.SHA256
 	img.SHA256 = digest([]byte("other"))
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(img.Source, old, old); err != nil {
+		t.Fatal(err)
+	}
 	_, err := newTree(t).EnsureBase(t.Context(), img, nil)
 	var d *DigestError
 	if !errors.As(err, &d) {

@@ -91,6 +91,8 @@ func TestCase072BrokenDownload(t *testing.T) {
 		img := spec.Image{Key: "debian", Source: s.URL + "/a.raw", SHA256: digest(data), Format: "raw"}
 		if _, err := tree.EnsureBase(t.Context(), img, nil); err == nil {
 			t.Errorf("length %q: half a body was accepted", length)
+		} else if wrong := (*DigestError)(nil); errors.As(err, &wrong) {
+			t.Errorf("length %q: what was cut short is taken for another image: %v", length, err)
 		}
 		empty(t, tree)
 		broken = false

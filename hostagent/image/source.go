@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/hostagent/upstream"
@@ -26,9 +27,13 @@ func (e *DigestError) Error() string {
 	return fmt.Sprintf("%s has sha256 %s, the configuration says %s: correct one of them", e.Source, e.Got, e.Want)
 }
 
+// young is how old a file at least is for which another digest is final: one
+// that was written just now may still be on its way.
+const young = time.Minute
+
 // load fills f with the source's bytes and checks their digest.
 func (t *Tree) load(ctx context.Context, f *os.File, img spec.Image, progress func(done, total int64)) error {
-	s := &sink{f: f, sum: sha256.New()}
+	s := &sink{f: f, sum: sha256.New(), room: t.room}
 	var err error
 	if img.Remote() {
 		err = t.fetcher.Fetch(ctx, img.Source, s, t.maxBase, progress)
@@ -38,8 +43,25 @@ func (t *Tree) load(ctx context.Context, f *os.File, img spec.Image, progress fu
 	if err != nil {
 		return err
 	}
-	if got := hex.EncodeToString(s.sum.Sum(nil)); got != img.SHA256 {
-		return &DigestError{Source: shown(img), Want: img.SHA256, Got: got}
+	got := hex.EncodeToString(s.sum.Sum(nil))
+	switch {
+	case got == img.SHA256:
+		return nil
+	case s.unsure != "":
+		return fmt.Errorf("%s has sha256 %s and not that of the configuration, but %s: it is tried again", shown(img), got, s.unsure)
+	}
+	return &DigestError{Source: shown(img), Want: img.SHA256, Got: got}
+}
+
+// room tells whether so many bytes fit into the tree.
+func (t *Tree) room(size int64) error {
+	r, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if free := t.free(r); size > 0 && uint64(size) > free {
+		return fmt.Errorf("the image has %d MiB, %d MiB are free: %w", size>>20, free>>20, syscall.ENOSPC)
 	}
 	return nil
 }
@@ -54,7 +76,7 @@ func shown(img spec.Image) string {
 
 // copyLocal copies bytes. A link, hard or by reference, would let a later change
 // of the source through.
-func (t *Tree) copyLocal(ctx context.Context, w io.Writer, path string, progress func(done, total int64)) error {
+func (t *Tree) copyLocal(ctx context.Context, s *sink, path string, progress func(done, total int64)) error {
 	src, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("%w: put the image there, readable for the agent, or correct its source", err)
@@ -70,11 +92,20 @@ func (t *Tree) copyLocal(ctx context.Context, w io.Writer, path string, progress
 	if fi.Size() > t.maxBase {
 		return fmt.Errorf("%s has %d bytes, %d are allowed", path, fi.Size(), t.maxBase)
 	}
+	if err := t.room(fi.Size()); err != nil {
+		return err
+	}
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
 	c := &counted{ctx: ctx, r: io.LimitReader(src, fi.Size()), total: fi.Size(), progress: upstream.Throttle(t.now, progress)}
-	_, err = io.CopyBuffer(struct{ io.Writer }{w}, c, make([]byte, 1<<20))
+	if _, err = io.CopyBuffer(struct{ io.Writer }{s}, c, make([]byte, 1<<20)); err != nil {
+		return err
+	}
+	after, err := src.Stat()
+	if err == nil && (stampOf(after) != stampOf(fi) || t.now().Sub(after.ModTime()) < young) {
+		s.unsure = "it was written to within the last minute"
+	}
 	return err
 }
 
@@ -99,10 +130,22 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sink writes a file and its digest. It implements upstream.Restarter.
+// sink writes a file and its digest. It implements upstream.Restarter and
+// upstream.Expecter.
 type sink struct {
-	f   *os.File
-	sum hash.Hash
+	f      *os.File
+	sum    hash.Hash
+	room   func(size int64) error
+	unsure string // why what came may not be all there is
+}
+
+// Expect implements upstream.Expecter.
+func (s *sink) Expect(total int64, framed bool) error {
+	s.unsure = ""
+	if !framed {
+		s.unsure = "its server does not say how long it is, so it may have been cut short"
+	}
+	return s.room(total)
 }
 
 // Write implements io.Writer.

@@ -22,7 +22,7 @@ const (
 )
 
 // Fetcher gets an object over https; upstream.Client is one. w implements
-// upstream.Restarter.
+// upstream.Restarter and upstream.Expecter.
 type Fetcher interface {
 	Fetch(ctx context.Context, url string, w io.Writer, limit int64, progress func(done, total int64)) error
 }

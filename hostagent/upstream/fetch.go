@@ -18,6 +18,14 @@ const ProgressEvery = 500 * time.Millisecond
 // Restart before an attempt that follows one whose body broke off.
 type Restarter interface{ Restart() error }
 
+// Expecter is a writer that is told of each attempt's body before its first
+// byte: the announced length, -1 if none is, and whether its end can be told
+// from a connection that was cut (RFC 9112, section 8). An error of its ends
+// Fetch, which then has transferred nothing for it.
+type Expecter interface {
+	Expect(total int64, framed bool) error
+}
+
 // Fetch writes the object at rawURL, an https URL, to w. It retries what can
 // heal; a body that breaks off is fetched again from its start when w is a
 // Restarter, and is an error otherwise. More than limit bytes are ErrTooLarge.
@@ -79,6 +87,12 @@ func (b *body) receive(resp *http.Response) error {
 	}
 	if err := b.restart(); err != nil {
 		return err
+	}
+	if e, ok := b.w.(Expecter); ok {
+		framed := resp.ContentLength >= 0 || resp.ProtoMajor != 1 || len(resp.TransferEncoding) > 0
+		if err := e.Expect(resp.ContentLength, framed); err != nil {
+			return writeError{err}
+		}
 	}
 	_, err := io.Copy(writerFunc(func(p []byte) (int, error) {
 		return b.write(p, resp.ContentLength)

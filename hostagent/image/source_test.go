@@ -1,0 +1,96 @@
+package image
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
+)
+
+// local puts a source of an image there, written at some time.
+func local(t *testing.T, written time.Time, data string) spec.Image {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.raw")
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, written, written); err != nil {
+		t.Fatal(err)
+	}
+	return spec.Image{Key: "debian", Source: path, SHA256: digest([]byte("whole")), Format: "raw"}
+}
+
+// TestCase072_ASourceThatIsBeingCopied: a local file with another digest is
+// taken for a wrong one only when nobody has written to it for a while.
+func TestCase072_ASourceThatIsBeingCopied(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		age   time.Duration
+		final bool
+	}{{0, false}, {young - time.Second, false}, {young + time.Second, true}} {
+		tree := newTree(t)
+		_, err := tree.EnsureBase(t.Context(), local(t, time.Now().Add(-tt.age), "who"), nil)
+		var wrong *DigestError
+		if err == nil || errors.As(err, &wrong) != tt.final {
+			t.Errorf("written %s ago: %v", tt.age, err)
+		}
+		empty(t, tree)
+	}
+}
+
+// TestCase070_NoRoomIsSeenBefore: an image that does not fit is not begun with,
+// and the error says how much there is and how much it takes.
+func TestCase070_NoRoomIsSeenBefore(t *testing.T) {
+	t.Parallel()
+	sent := 0
+	s, opt := mirror(t, func(n int64, w http.ResponseWriter) {
+		sent = int(n)
+		w.Header().Set("Content-Length", "9000000")
+		w.WriteHeader(http.StatusOK)
+	})
+	big := local(t, time.Now().Add(-time.Hour), "")
+	if err := os.Truncate(big.Source, 9_000_000); err != nil {
+		t.Fatal(err)
+	}
+	remote := spec.Image{Key: "debian", Source: s.URL + "/a.raw", SHA256: digest(nil), Format: "raw"}
+	for _, img := range []spec.Image{big, remote} {
+		tree := newTree(t, opt, withFree(func(*os.Root) uint64 { return 4 << 20 }))
+		_, err := tree.EnsureBase(t.Context(), img, nil)
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the image has 8 MiB, 4 MiB are free") || !strings.Contains(err.Error(), tree.root) {
+			t.Errorf("%s: %v", img.Source, err)
+		}
+		empty(t, tree)
+	}
+	if sent != 1 {
+		t.Errorf("%d requests", sent)
+	}
+}
+
+// TestI15_ASourceThatIsNoFile: what is no regular file is neither waited for nor
+// read.
+func TestI15_ASourceThatIsNoFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []string{filepath.Join(dir, "fifo"), filepath.Join(dir, "loop"), dir, "/dev/zero", filepath.Join(dir, "none")} {
+		tree := newTree(t)
+		_, err := tree.EnsureBase(t.Context(), spec.Image{Key: "debian", Source: source, SHA256: digest(nil), Format: "raw"}, nil)
+		if err == nil || !strings.Contains(err.Error(), source) {
+			t.Errorf("%s: %v", source, err)
+		}
+		empty(t, tree)
+	}
+}
