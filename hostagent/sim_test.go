@@ -52,12 +52,12 @@ func TestSim(t *testing.T) {
 // onceFailing are seeds that found something once.
 var onceFailing = []uint64{
 	3, 8, 12, 14, 16, 31, 58, 66, 71, 98, 100, 120, 123, 133, 147, 162, 357, 379, 382, 461, 535, 596, 600, 616, 636, 695, 760, 824,
-	891, 1096, 1125, 1141, 1379, 1402, 1779, 1828, 1863, 2130, 2233,
+	891, 1096, 1125, 1141, 1379, 1402, 1779, 1828, 1863, 2130, 2233, 424, 539, 570,
 }
 
 // looked is the last of the seeds from 1 that were all looked at. A run without
 // -sim.from tries these, over and over; a soak goes where nobody has been.
-const looked = 96
+const looked = 1300
 
 // seeds gives one seed after the other, to whoever asks.
 func seeds() func() (seed uint64, more bool) {
@@ -95,7 +95,7 @@ const gusts = 150
 
 // simulate runs one storm, and gives its transcript.
 func simulate(t *testing.T, seed uint64) (transcript string) {
-	hung := time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("SIM_SEED=%d does not end", seed)) })
+	hung := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("SIM_SEED=%d does not end", seed)) })
 	defer hung.Stop()
 	s := newStorm(t, rand.New(rand.NewPCG(seed, 1)))
 	defer func() { transcript = strings.Join(s.log, "\n") + "\n" + s.hv.String() }()
