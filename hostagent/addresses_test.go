@@ -100,9 +100,9 @@ func (f *farm) addressedChanges() (n int) {
 	return n
 }
 
-// TestCase038_MeanwhileTheLeaseCounts: a proxy whose agent does not answer is
+// TestCase014_038_MeanwhileTheLeaseCounts: a proxy whose agent does not answer is
 // Ready by its lease.
-func TestCase038_MeanwhileTheLeaseCounts(t *testing.T) {
+func TestCase014_038_MeanwhileTheLeaseCounts(t *testing.T) {
 	t.Parallel()
 	f := up(t)
 	f.quiet()

@@ -15,7 +15,7 @@ func tries(n int) []string {
 	return calls
 }
 
-func TestSeed26_ScriptRetries(t *testing.T) {
+func TestSeed26_Case055_ScriptRetries(t *testing.T) {
 	inShells(t, func(t *testing.T, shell []string) {
 		for _, test := range []struct {
 			name, apt string

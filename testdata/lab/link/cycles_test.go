@@ -93,8 +93,8 @@ func (l *lane) noHandles() {
 	l.await(patience, "no handle is held", func() bool { return l.host().Link.Handles == 0 })
 }
 
-// TestWrongURI: an agent whose libvirt is not there runs, says so and ends.
-func TestWrongURI(t *testing.T) {
+// TestCase063_WrongURI: an agent whose libvirt is not there runs, says so and ends.
+func TestCase063_WrongURI(t *testing.T) {
 	l := newLane(t, setting{uri: "qemu+unix:///system?socket=/run/nobody-listens"})
 	l.start()
 	l.drop("waits")
