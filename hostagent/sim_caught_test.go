@@ -64,4 +64,6 @@ var caughtBy = map[string]uint64{
 	"pause --all":                                           14,
 	"what was planned before a pause is not begun":          91,
 	"memory of an abandoned VM is forgotten":                32,
+	"1 a look is newer than a list that began before it":    1003,
+	"a proxy is down until its source was read":             422,
 }
