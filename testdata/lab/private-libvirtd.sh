@@ -116,6 +116,7 @@ namespace() {
 	fi
 	mount --rbind "$dir/run" /run
 	ip link set lo up
+	"$here/tc.sh" >>/var/log/libvirt/tc.out 2>&1
 	echo $$ >/run/holder.pid
 	exec sleep infinity
 }

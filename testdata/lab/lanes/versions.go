@@ -41,6 +41,10 @@ func runVersions(dir string, t *tally) error {
 	if err != nil {
 		return err
 	}
+	traffic, err := kit.Script("tc.sh")
+	if err != nil {
+		return err
+	}
 	made := make(chan error, 1)
 	go func() {
 		cmd := exec.Command(other, "tree", release)
@@ -68,7 +72,7 @@ func runVersions(dir string, t *tally) error {
 		return append([]string{other, "run", release, "--bind", dir}, args...)
 	}
 	t.add(runTests("Debian 13, test driver", virt, tree(conform, "-test.run=OnTheTestDriver$")))
-	t.add(runTests("Debian 13, virtqemud", virt, tree("env", uriVariable, conform, "-test.run=OnADaemon$")))
+	t.add(runTests("Debian 13, virtqemud", virt, tree(traffic, "env", uriVariable, conform, "-test.run=OnADaemon$")))
 	t.add(runTests("Debian 13, the agent", lab+"lanes", tree(smoke)))
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 // changes under a running guest.
 func TestNICs(t *testing.T) {
 	l := newLane(t, setting{})
-	l.limitsTraffic()
 	l.start()
 	const filtered = `
 [[network]]
@@ -121,23 +120,4 @@ func (l *lane) limited(proxy string, in, out int) {
 			}
 		}
 	}
-}
-
-// limitsTraffic lets libvirt limit traffic where the kernel has not what tc needs
-// for it: its tc then does nothing, and all of libvirt's own is real.
-func (l *lane) limitsTraffic() {
-	l.Helper()
-	const try = `ip link add lab0 type veth peer name lab1
-trap 'ip link del lab0' EXIT
-tc qdisc add dev lab0 root handle 1: htb default 1 &&
-tc class add dev lab0 parent 1: classid 1:1 htb rate 1000kbps &&
-tc qdisc add dev lab0 parent 1:1 handle 2: sfq perturb 10 &&
-tc qdisc add dev lab0 ingress &&
-tc filter add dev lab0 parent ffff: protocol all u32 match u32 0 0 police rate 1000kbps burst 1000kb mtu 64kb drop flowid :1`
-	if _, err := l.place.Output(l.ctx(), "sh", "-c", try); err == nil {
-		return
-	}
-	l.Log("this kernel can not limit traffic: tc is a stand-in that does nothing")
-	l.inside("sh", "-ec", `printf '#!/bin/sh\nexit 0\n' >/run/lab-tc; chmod 0755 /run/lab-tc; mount --bind /run/lab-tc "$(realpath "$(command -v tc)")"`)
-	l.Cleanup(func() { l.inside("sh", "-ec", `umount "$(realpath "$(command -v tc)")"`) })
 }
