@@ -115,7 +115,7 @@ func (p *planner) conclude(s *subject) {
 	for i := changed; i < len(p.res.Changes); i++ {
 		p.res.Changes[i].Phase = out.Phase
 	}
-	if s.running() && s.mem.Begun == 0 {
+	if s.running() && s.mem.Begun == 0 && p.Observed.Busy[s.name] != Start {
 		s.mem.Begun = 1 // by whomever: it is not one more for this host
 	}
 	p.backUp(s, out.Conditions)
