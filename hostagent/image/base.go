@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
@@ -15,14 +14,6 @@ import (
 
 // baseMode lets nobody write: overlays rely on a base that never changes.
 const baseMode = 0o440
-
-// ImageError means that an image with the right digest can not serve as a base.
-type ImageError struct {
-	Reason string // and what to do
-}
-
-// Error implements error.
-func (e *ImageError) Error() string { return e.Reason }
 
 // EnsureBase has an image in the tree as a base under its digest, and says
 // where. One that is there is believed at once, by its name; otherwise the
@@ -89,7 +80,7 @@ func (t *Tree) publishBase(ctx context.Context, img spec.Image, base observe.Bas
 	if err := t.sweepParts(dir); err != nil {
 		return err
 	}
-	err = t.publish(dir, filepath.Base(base.Path), baseMode, func(f *os.File) error {
+	return t.publish(dir, filepath.Base(base.Path), baseMode, func(f *os.File) error {
 		if err := t.load(ctx, f, img, progress); err != nil {
 			return err
 		}
@@ -98,10 +89,6 @@ func (t *Tree) publishBase(ctx context.Context, img spec.Image, base observe.Bas
 		}
 		return t.examine(ctx, f, img)
 	})
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("no space in %s, what was written is removed: make room, or move the tree to a larger volume: %w", t.root, err)
-	}
-	return err
 }
 
 // sweepParts removes what interrupted fetches left, of any image that nobody is
@@ -121,32 +108,6 @@ func (t *Tree) sweepParts(dir *os.Root) error {
 		}
 	}
 	return nil
-}
-
-// examine refuses an image that is not what its entry says or not complete in
-// itself. qemu-img finds out the format here, once; from then on everybody is
-// told it.
-func (t *Tree) examine(ctx context.Context, f *os.File, img spec.Image) error {
-	i, err := t.info(ctx, f, "")
-	if err != nil {
-		return err
-	}
-	var wrong string
-	switch {
-	case i.Format != img.Format:
-		wrong = fmt.Sprintf("it is a %s image, the configuration says %s: correct the format", clip(i.Format, maxQuoted), img.Format)
-	case i.Backing != "":
-		wrong = fmt.Sprintf("it depends on a backing file, %q: flatten it with qemu-img convert", clip(i.Backing, maxQuoted))
-	case i.FormatSpecific.Data.DataFile != "":
-		wrong = fmt.Sprintf("it keeps its data in another file, %q: convert it with qemu-img convert", clip(i.FormatSpecific.Data.DataFile, maxQuoted))
-	case i.Encrypted:
-		wrong = "it is encrypted: convert it to a plain one"
-	case i.FormatSpecific.Data.Corrupt:
-		wrong = "it is marked corrupt: get a good copy"
-	default:
-		return nil
-	}
-	return &ImageError{Reason: wrong}
 }
 
 // permanent makes an error that only another configuration or spec mends.

@@ -26,7 +26,7 @@ const (
 	envRoot = "TEST_IMAGE_ROOT"
 	envImg  = "TEST_IMAGE_SOURCE" // spec.Image as JSON
 	envStep = "TEST_IMAGE_STEP"   // the step after which it is killed
-	envWork = "TEST_IMAGE_WORK"   // "create" or "remove"
+	envWork = "TEST_IMAGE_WORK"   // "create", "remove" or "fetch"
 )
 
 func TestMain(m *testing.M) {
@@ -44,6 +44,9 @@ func victim() error {
 	var img spec.Image
 	if err := json.Unmarshal([]byte(os.Getenv(envImg)), &img); err != nil {
 		return err
+	}
+	if os.Getenv(envWork) == "fetch" {
+		return victimFetch(img)
 	}
 	last, err := strconv.Atoi(os.Getenv(envStep))
 	if err != nil {

@@ -29,7 +29,13 @@ func (t *Tree) WriteSeed(name, instance string, img seed.Image) error {
 		return err
 	}
 	defer dir.Close()
-	if err := t.publish(dir, name+"."+instance+seedSuffix, seedMode, content(img.Bytes)); err != nil {
+	err = t.publish(dir, name+"."+instance+seedSuffix, seedMode, func(f *os.File) error {
+		if err := t.room("the seed", int64(len(img.Bytes))); err != nil {
+			return err
+		}
+		return content(img.Bytes)(f)
+	})
+	if err != nil {
 		return fmt.Errorf("write seed of %s: %w", name, err)
 	}
 	return nil
@@ -61,7 +67,7 @@ func (t *Tree) PrepareConsole(name string) error {
 	}
 	f, err := dir.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, consoleMode)
 	if err != nil {
-		return fmt.Errorf("prepare console log: %w", err)
+		return fmt.Errorf("prepare console log: %w", t.full(err))
 	}
 	return errors.Join(t.step("created"), f.Chmod(consoleMode), f.Close(), t.step("mode"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,6 +52,49 @@ func TestCase060BackingFormat(t *testing.T) {
 		if fi, err := os.Stat(path); err != nil || fi.Mode() != 0o660 {
 			t.Errorf("%v %v", fi, err)
 		}
+	}
+}
+
+// TestCase060_AGuestWritesAHeader: a guest that makes its disk look like an image
+// of another kind, with a host's file behind it, changes neither what its overlay
+// stands on nor the base.
+func TestCase060_AGuestWritesAHeader(t *testing.T) {
+	t.Parallel()
+	needQemu(t)
+	if _, err := exec.LookPath("qemu-io"); err != nil {
+		if os.Getenv("REQUIRE_ALL") == "1" {
+			t.Fatal("qemu-io is required and missing")
+		}
+		t.Skip("needs qemu-io")
+	}
+	dir := t.TempDir()
+	qemu(t, dir, "create", "-q", "-u", "-f", "qcow2", "-F", "raw", "-b", "/etc/passwd", "header", "64M")
+	tree := newTree(t)
+	base := published(t, tree, "raw", 2*mib)
+	if err := tree.CreateOverlay(t.Context(), "a", testInst, base, 0); err != nil {
+		t.Fatal(err)
+	}
+	path := tree.Paths("a", testInst).Overlay
+	before := qemuInfo(t, path)
+	if err := os.Truncate(filepath.Join(dir, "header"), 256<<10); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "qemu-io", "-f", "qcow2", "-c", "write -s "+filepath.Join(dir, "header")+" 0 256k", path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("qemu-io: %v: %s", err, out)
+	}
+	if diff := cmp.Diff(before, qemuInfo(t, path)); diff != "" {
+		t.Errorf("the overlay (-before +after):\n%s", diff)
+	}
+	on, err := tree.StandsOn(t.Context(), path, "qcow2")
+	if diff := cmp.Diff([]string{path, base.Path}, on); diff != "" || err != nil {
+		t.Errorf("%v, it stands on (-want +got):\n%s", err, diff)
+	}
+	if err := tree.CreateOverlay(t.Context(), "a", testInst, base, 0); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if got := entry(t, base.Path, "raw").SHA256; got != base.SHA256 {
+		t.Error("the base changed")
 	}
 }
 

@@ -14,8 +14,10 @@ const maxEntries = 200_000
 // publish makes a file appear under its final name with exactly the mode, or
 // leaves that name as it is: a temporary file beside it, fsync, rename, fsync of
 // the directory. The temporary name follows from the final one, so a killed
-// call leaves at most one file, which the next call replaces.
+// call leaves at most one file, which the next call replaces. An error for want
+// of room says so and names the tree.
 func (t *Tree) publish(dir *os.Root, final string, mode os.FileMode, write func(*os.File) error) (err error) {
+	defer func() { err = t.full(err) }()
 	part := partName(final)
 	if err := remove(dir, part); err != nil {
 		return err

@@ -33,7 +33,7 @@ const young = time.Minute
 
 // load fills f with the source's bytes and checks their digest.
 func (t *Tree) load(ctx context.Context, f *os.File, img spec.Image, progress func(done, total int64)) error {
-	s := &sink{f: f, sum: sha256.New(), room: t.room}
+	s := &sink{f: f, sum: sha256.New(), room: t.imageRoom}
 	var err error
 	if img.Remote() {
 		err = t.fetcher.Fetch(ctx, img.Source, s, t.maxBase, progress)
@@ -51,19 +51,6 @@ func (t *Tree) load(ctx context.Context, f *os.File, img spec.Image, progress fu
 		return fmt.Errorf("%s has sha256 %s and not that of the configuration, but %s: it is tried again", shown(img), got, s.unsure)
 	}
 	return &DigestError{Source: shown(img), Want: img.SHA256, Got: got}
-}
-
-// room tells whether so many bytes fit into the tree.
-func (t *Tree) room(size int64) error {
-	r, err := t.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if free := t.free(r); size > 0 && uint64(size) > free {
-		return fmt.Errorf("the image has %d MiB, %d MiB are free: %w", size>>20, free>>20, syscall.ENOSPC)
-	}
-	return nil
 }
 
 // shown is an image's source for people.
@@ -92,7 +79,7 @@ func (t *Tree) copyLocal(ctx context.Context, s *sink, path string, progress fun
 	if fi.Size() > t.maxBase {
 		return fmt.Errorf("%s has %d bytes, %d are allowed", path, fi.Size(), t.maxBase)
 	}
-	if err := t.room(fi.Size()); err != nil {
+	if err := t.imageRoom(fi.Size()); err != nil {
 		return err
 	}
 	if progress == nil {

@@ -64,7 +64,7 @@ func TestCase070_NoRoomIsSeenBefore(t *testing.T) {
 	for _, img := range []spec.Image{big, remote} {
 		tree := newTree(t, opt, withFree(func(*os.Root) uint64 { return 4 << 20 }))
 		_, err := tree.EnsureBase(t.Context(), img, nil)
-		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the image has 8 MiB, 4 MiB are free") || !strings.Contains(err.Error(), tree.root) {
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the image takes 8 MiB, 4 MiB are free") || !strings.Contains(err.Error(), tree.root) {
 			t.Errorf("%s: %v", img.Source, err)
 		}
 		empty(t, tree)
@@ -92,5 +92,63 @@ func TestI15_ASourceThatIsNoFile(t *testing.T) {
 			t.Errorf("%s: %v", source, err)
 		}
 		empty(t, tree)
+	}
+}
+
+// TestCase072_ASourceThatChangesWhileItIsCopied: what was read is no image, and
+// what it has become says nothing of the configuration, however old its time
+// stamp says it is.
+func TestCase072_ASourceThatChangesWhileItIsCopied(t *testing.T) {
+	t.Parallel()
+	long := time.Now().Add(-time.Hour)
+	first := strings.Repeat("a", 3*mib)
+	for name, change := range map[string]func(path string) error{
+		"written over": func(path string) error {
+			return os.WriteFile(path, []byte(strings.Repeat("b", 3*mib)), 0o600)
+		},
+		"cut short": func(path string) error { return os.Truncate(path, 2*mib) },
+		"longer":    func(path string) error { return os.Truncate(path, 4*mib) },
+	} {
+		img := local(t, long, first)
+		for _, wanted := range []string{strings.Repeat("b", 3*mib), "neither"} {
+			if err := os.WriteFile(img.Source, []byte(first), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			img.SHA256 = digest([]byte(wanted))
+			tree, changed := newTree(t), false
+			_, err := tree.EnsureBase(t.Context(), img, func(done, total int64) {
+				if changed {
+					return
+				}
+				changed = true
+				if err := errors.Join(change(img.Source), os.Chtimes(img.Source, long, long)); err != nil {
+					t.Error(err)
+				}
+			})
+			var wrong *DigestError
+			if err == nil || errors.As(err, &wrong) || !changed {
+				t.Errorf("%s: %v", name, err)
+			}
+			empty(t, tree)
+		}
+	}
+}
+
+// TestCase072_ASourceThatIsReplacedWhileItIsCopied: the file that was opened is
+// the one that is copied.
+func TestCase072_ASourceThatIsReplacedWhileItIsCopied(t *testing.T) {
+	t.Parallel()
+	needQemu(t)
+	data := strings.Repeat("a", 3*mib)
+	img := local(t, time.Now().Add(-time.Hour), data)
+	img.SHA256 = digest([]byte(data))
+	_, err := newTree(t).EnsureBase(t.Context(), img, func(int64, int64) {
+		next := img.Source + ".new"
+		if err := errors.Join(os.WriteFile(next, []byte("another"), 0o600), os.Rename(next, img.Source)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -79,7 +80,7 @@ func (b *body) receive(resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
 		return &StatusError{Code: resp.StatusCode}
 	}
-	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+	if encoded(resp.Header) {
 		return ErrEncoded
 	}
 	if resp.ContentLength > b.limit {
@@ -98,6 +99,17 @@ func (b *body) receive(resp *http.Response) error {
 		return b.write(p, resp.ContentLength)
 	}), resp.Body)
 	return err
+}
+
+// encoded tells whether a body is in another coding than identity. Codings are
+// a list, on one line or more, in any case (RFC 9110, 8.4 and 5.3).
+func encoded(h http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(h.Values("Content-Encoding"), ","), ",") {
+		if c := strings.TrimSpace(coding); c != "" && !strings.EqualFold(c, "identity") {
+			return true
+		}
+	}
+	return false
 }
 
 // restart makes the writer forget an earlier attempt's bytes.

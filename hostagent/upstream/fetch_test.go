@@ -101,6 +101,38 @@ func TestFetchFailures(t *testing.T) {
 	}
 }
 
+// TestCase073_CodingsAreAList: identity is none, in any case; every other one is
+// refused at once, wherever it stands.
+func TestCase073_CodingsAreAList(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		lines []string
+		ok    bool
+	}{
+		{nil, true},
+		{[]string{""}, true},
+		{[]string{"identity"}, true},
+		{[]string{"Identity", " identity , identity"}, true},
+		{[]string{"gzip"}, false},
+		{[]string{"identity", "gzip"}, false},
+		{[]string{"identity, br"}, false},
+		{[]string{"zstd, identity"}, false},
+	} {
+		s := newServer(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Encoding"] = tt.lines
+			w.Write(object)
+		})
+		var out sink
+		err := client(s).Fetch(t.Context(), s.URL, &out, int64(len(object)), nil)
+		if tt.ok && err != nil || !tt.ok && (!errors.Is(err, ErrEncoded) || out.Len() != 0) {
+			t.Errorf("%q: %v, %d bytes", tt.lines, err, out.Len())
+		}
+		if got := len(s.seen()); got != 1 {
+			t.Errorf("%q: %d requests", tt.lines, got)
+		}
+	}
+}
+
 // A body that is announced as too large is not even begun.
 func TestFetchAnnouncedTooLarge(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,45 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// overlayRoom is at least what a new overlay takes: qcow2's header and tables
+// have fewer bytes for all disks that a spec can ask for.
+const overlayRoom = 1 << 20
+
+// room tells whether so many bytes fit into the tree. What does not fit is not
+// begun with: tried again and again, it would fill the volume each time, for
+// everybody on it.
+func (t *Tree) room(what string, size int64) error {
+	r, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if free := t.free(r); size > 0 && uint64(size) > free {
+		return fmt.Errorf("%s takes %s, %s are free: %w", what, amount(uint64(size)), amount(free), syscall.ENOSPC)
+	}
+	return nil
+}
+
+// imageRoom is room for a base image.
+func (t *Tree) imageRoom(size int64) error { return t.room("the image", size) }
+
+// amount is a number of bytes for people.
+func amount(n uint64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+// full says of an error for want of room where there is none, and what to do.
+func (t *Tree) full(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return fmt.Errorf("no space in %s, what was written is removed: make room, or move the tree to a larger volume: %w", t.root, err)
+}
