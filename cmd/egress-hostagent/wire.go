@@ -101,7 +101,7 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 			URI: cfg.Libvirt.URI, Namespace: domxml.Namespace, Log: log,
 			CallTimeout: cfg.Libvirt.CallTimeout, Keepalive: cfg.Libvirt.Keepalive, AgentTimeout: cfg.Libvirt.AgentTimeout,
 		}),
-		tree: image.New(cfg.Tree, id),
+		tree: image.New(cfg.Tree, id, image.WithReserve(uint64(cfg.Limits.DiskReserve))),
 		dir:  source.NewDir(cfg.Specs.Dir, decoder(cfg), source.WithLogger(log)),
 	}
 	w.parts = hostagent.Parts{

@@ -99,7 +99,7 @@ type Limits struct {
 	Actions int           // actions at work at once
 	Resync  time.Duration // how often everything is looked at without any event
 	// DiskReserve is the free space of the image tree below which a domain that
-	// ran out of space stays paused.
+	// ran out of space stays paused, nothing new is made, and no base image goes.
 	DiskReserve spec.Size
 	// MemoryReserve is the host's free memory that a start of one more proxy must
 	// leave.

@@ -25,8 +25,28 @@ func (t *Tree) room(what string, size int64) error {
 	return nil
 }
 
-// imageRoom is room for a base image.
-func (t *Tree) imageRoom(size int64) error { return t.room("the image", size) }
+// recheck is after how many bytes of an image the room is looked at again: its
+// length may be unknown, and others write, too.
+const recheck = 16 << 20
+
+// imageRoom is room for a base image, or for size bytes more of it, beside what
+// is kept back: an overlay that can not grow pauses its guest.
+func (t *Tree) imageRoom(size int64) error {
+	r, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	need, free := uint64(max(size, 0))+t.reserve, t.free(r)
+	if need <= free || need == 0 {
+		return nil
+	}
+	if size <= 0 {
+		return fmt.Errorf("%s are free, all of which are kept back (limits.disk_reserve): %w", amount(free), syscall.ENOSPC)
+	}
+	return fmt.Errorf("the image takes %s, %s are free, of which %s are kept back (limits.disk_reserve): %w",
+		amount(uint64(size)), amount(free), amount(t.reserve), syscall.ENOSPC)
+}
 
 // amount is a number of bytes for people.
 func amount(n uint64) string {

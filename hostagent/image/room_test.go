@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -135,6 +136,9 @@ func TestCase070_AnUnannouncedBodyFillsTheTree(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space in "+tree.root) {
 		t.Errorf("EnsureBase = %v", err)
 	}
+	if !strings.Contains(err.Error(), "after 3 MiB") {
+		t.Errorf("it does not say how far it came: %v", err)
+	}
 	s.CloseClientConnections()
 	empty(t, tree)
 	if free := freeOf(t, tree); free < 3*mib {
@@ -148,6 +152,49 @@ func TestCase070_AnUnannouncedBodyFillsTheTree(t *testing.T) {
 	}
 	if requests != 2 {
 		t.Errorf("%d requests, want 2", requests)
+	}
+}
+
+// TestCase070_ADownloadLeavesWhatIsKeptBack: while an image of unknown length
+// comes in, others write; it ends before what they need is gone.
+func TestCase070_ADownloadLeavesWhatIsKeptBack(t *testing.T) {
+	t.Parallel()
+	const kept = 8 * mib
+	free := int64(0)
+	var tree *Tree
+	tree = newTree(t, WithReserve(kept), withFree(func(r *os.Root) uint64 {
+		left := free
+		names, err := readNames(r, baseDir)
+		for _, name := range names {
+			fi, e := r.Lstat(baseDir + "/" + name)
+			if err = errors.Join(err, e); e == nil {
+				left -= fi.Size()
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return uint64(max(left, 0))
+	}), WithFetcher(fetcher(func(_ context.Context, w io.Writer) error {
+		for range 64 {
+			if _, err := w.Write(make([]byte, mib)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})))
+	img := remote("")
+	img.SHA256 = digest(make([]byte, 64*mib))
+	free = 40 * mib
+	_, err := tree.EnsureBase(t.Context(), img, nil)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "after 48 MiB") {
+		t.Errorf("EnsureBase = %v", err)
+	}
+	empty(t, tree)
+	needQemu(t)
+	free = 72 * mib
+	if _, err := tree.EnsureBase(t.Context(), img, nil); err != nil {
+		t.Errorf("with room: %v", err)
 	}
 }
 

@@ -120,10 +120,12 @@ func (c *counted) Read(p []byte) (int, error) {
 // sink writes a file and its digest. It implements upstream.Restarter and
 // upstream.Expecter.
 type sink struct {
-	f      *os.File
-	sum    hash.Hash
-	room   func(size int64) error
-	unsure string // why what came may not be all there is
+	f       *os.File
+	sum     hash.Hash
+	room    func(size int64) error
+	unsure  string // why what came may not be all there is
+	written int64  // bytes
+	looked  int64  // written when there was room the last time
 }
 
 // Expect implements upstream.Expecter.
@@ -137,14 +139,30 @@ func (s *sink) Expect(total int64, framed bool) error {
 
 // Write implements io.Writer.
 func (s *sink) Write(p []byte) (int, error) {
+	if s.written-s.looked >= recheck {
+		if err := s.room(0); err != nil {
+			return 0, s.after(err)
+		}
+		s.looked = s.written
+	}
 	n, err := s.f.Write(p)
 	s.sum.Write(p[:n])
-	return n, err
+	s.written += int64(n)
+	return n, s.after(err)
+}
+
+// after says of an error of a write how far it came.
+func (s *sink) after(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("after %s: %w", amount(uint64(s.written)), err)
 }
 
 // Restart implements upstream.Restarter.
 func (s *sink) Restart() error {
 	s.sum.Reset()
+	s.written, s.looked = 0, 0
 	if _, err := s.f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}

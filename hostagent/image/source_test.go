@@ -46,8 +46,8 @@ func TestCase072_ASourceThatIsBeingCopied(t *testing.T) {
 	}
 }
 
-// TestCase070_NoRoomIsSeenBefore: an image that does not fit is not begun with,
-// and the error says how much there is and how much it takes.
+// TestCase070_NoRoomIsSeenBefore: an image that does not fit beside what is
+// kept back is not begun with, and the error says how much there is and how much it takes.
 func TestCase070_NoRoomIsSeenBefore(t *testing.T) {
 	t.Parallel()
 	sent := 0
@@ -62,9 +62,9 @@ func TestCase070_NoRoomIsSeenBefore(t *testing.T) {
 	}
 	remote := spec.Image{Key: "debian", Source: s.URL + "/a.raw", SHA256: digest(nil), Format: "raw"}
 	for _, img := range []spec.Image{big, remote} {
-		tree := newTree(t, opt, withFree(func(*os.Root) uint64 { return 4 << 20 }))
+		tree := newTree(t, opt, WithReserve(3<<20), withFree(func(*os.Root) uint64 { return 9_000_000 }))
 		_, err := tree.EnsureBase(t.Context(), img, nil)
-		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the image takes 8 MiB, 4 MiB are free") || !strings.Contains(err.Error(), tree.root) {
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the image takes 8 MiB, 8 MiB are free, of which 3 MiB are kept back") || !strings.Contains(err.Error(), tree.root) {
 			t.Errorf("%s: %v", img.Source, err)
 		}
 		empty(t, tree)

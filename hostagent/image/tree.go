@@ -34,6 +34,7 @@ type Tree struct {
 	qemuImg    string
 	deadline   time.Duration
 	maxBase    int64
+	reserve    uint64 // bytes
 	fetcher    Fetcher
 	now        func() time.Time
 	device     func(path string, fi fs.FileInfo) uint64
@@ -73,6 +74,10 @@ func WithFetcher(f Fetcher) Option { return func(t *Tree) { t.fetcher = f } }
 
 // WithMaxBase bounds a base image, in bytes.
 func WithMaxBase(n int64) Option { return func(t *Tree) { t.maxBase = n } }
+
+// WithReserve has no base image take what would leave fewer than n bytes free;
+// without it, 0.
+func WithReserve(n uint64) Option { return func(t *Tree) { t.reserve = n } }
 
 // withDevice replaces how the device of root, marker and directories is found.
 func withDevice(f func(path string, fi fs.FileInfo) uint64) Option {
