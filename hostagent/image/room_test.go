@@ -161,8 +161,7 @@ func TestCase070_ADownloadLeavesWhatIsKeptBack(t *testing.T) {
 	t.Parallel()
 	const kept = 8 * mib
 	free := int64(0)
-	var tree *Tree
-	tree = newTree(t, WithReserve(kept), withFree(func(r *os.Root) uint64 {
+	tree := newTree(t, WithReserve(kept), withFree(func(r *os.Root) uint64 {
 		left := free
 		names, err := readNames(r, baseDir)
 		for _, name := range names {
