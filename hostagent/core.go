@@ -255,9 +255,7 @@ func (c *Core) networks() []spec.Network {
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(set), func(a, b spec.Network) int {
-		return cmpNetwork(a, b)
-	})
+	return slices.SortedFunc(maps.Keys(set), spec.Network.Compare)
 }
 
 // recheck is how soon the room that something waits for is looked at again.

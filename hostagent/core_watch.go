@@ -1,7 +1,6 @@
 package hostagent
 
 import (
-	"cmp"
 	"net/netip"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
 	"github.com/egress-proxies/egress-hostagent/hostagent/probe"
-	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -243,8 +241,4 @@ func (c *Core) probed(now time.Time, ev Probed) {
 	}
 	w.nextProbe = now.Add(min(probeMin<<min(w.probes, 10), probeMax, c.set.ProbeInterval))
 	w.probes++
-}
-
-func cmpNetwork(a, b spec.Network) int {
-	return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Bridge, b.Bridge), cmp.Compare(a.Direct, b.Direct))
 }

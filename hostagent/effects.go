@@ -159,9 +159,9 @@ func (a *Agent) noteEnded(batch []Event) {
 	}
 }
 
-// readNetworks reads subnets: of libvirt's networks from libvirt, of bridges
-// and of interfaces that macvtaps are on from the host's own interfaces. What can not be read is left out, so that
-// the last answer stands.
+// readNetworks reads subnets: of libvirt's networks from libvirt, of bridges and
+// of interfaces that macvtaps are on from the host's own interfaces. What can
+// not be read is left out, so that the last answer stands.
 func (a *Agent) readNetworks(ctx context.Context, nets []spec.Network) Event {
 	ev := NetworksRead{Prefixes: map[spec.Network][]netip.Prefix{}}
 	for _, n := range nets {

@@ -43,18 +43,25 @@ func (in Input) checkNICs() []error {
 		add(checkMAC(nic.MAC))
 		add(once(macs, strings.ToLower(nic.MAC), name, "the MAC "+clip(nic.MAC)))
 		for _, a := range nic.Addresses {
-			add(checkAddress(a))
+			add(problem("the address "+a.String(), AddressProblem(a)))
 			add(once(addresses, a.Addr(), name, "the address "+a.Addr().String()))
 		}
 		for _, gw := range nic.Gateways {
-			add(nic.checkGateway(gw))
+			add(problem("the gateway "+gw.String(), GatewayProblem(nic.Addresses, gw)))
 			add(once(gateways, gw.Is4(), name, "a gateway of "+gw.String()+"'s family"))
 		}
 		for _, server := range nic.DNS {
-			add(nic.checkDNS(server))
+			add(problem("the name server "+server.String(), NameServerProblem(nic.Addresses, server)))
 		}
 	}
 	return errs
+}
+
+func problem(what, why string) error {
+	if why == "" {
+		return nil
+	}
+	return errors.New(what + " " + why)
 }
 
 // once notes who has a thing and reports who had it before.
@@ -76,58 +83,91 @@ func checkMAC(mac string) error {
 	return nil
 }
 
-// checkAddress reports why a guest can not have an address.
-func checkAddress(a netip.Prefix) error {
-	switch addr := a.Addr(); {
-	case !a.IsValid() || a.Bits() == 0:
-		return errors.New("an address needs the length of its network, such as 192.0.2.10/24")
-	case hostProblem(addr) != "":
-		return fmt.Errorf("the address %s %s", a, hostProblem(addr))
-	case addr.Is4() && a.Bits() < 31 && a.Masked().Addr() == addr:
-		return fmt.Errorf("%s is the address of the network; name one of a host in it", a)
-	case addr.Is4() && a.Bits() < 31 && !a.Contains(addr.Next()):
-		return fmt.Errorf("%s is the broadcast address of its network; name one of a host", a)
+// AddressProblem says why a NIC can not have a static address with its network's
+// length, or "".
+func AddressProblem(p netip.Prefix) string {
+	a := p.Addr()
+	switch problem := hostProblem(a); {
+	case problem != "":
+		return problem
+	case !p.IsValid():
+		return "lacks the length of its network"
+	case a.IsLoopback():
+		return "is a loopback address"
+	case p.Bits() == 0:
+		return "makes the whole Internet one network"
+	case a.Is6() && p.Bits() < 127 && a == p.Masked().Addr():
+		return "is the address that every router of the network has" // RFC 4291, section 2.6.1
 	}
-	return nil
+	return placeProblem(p, a)
 }
 
-// hostProblem returns why no host has an address, or "".
-func hostProblem(addr netip.Addr) string {
-	switch {
-	case !addr.IsValid():
-		return "is missing"
-	case addr.Is4In6():
-		return "is IPv4 in IPv6's form; write it as IPv4"
-	case addr.Zone() != "":
-		return "has a zone; leave out what follows the %"
-	case addr.IsUnspecified() || addr.IsLoopback() || addr.IsMulticast() || addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return "is none that another host can have"
+// GatewayProblem says why a NIC with those addresses can not have a gateway, or
+// "".
+func GatewayProblem(own []netip.Prefix, gw netip.Addr) string {
+	at := NIC{Addresses: own}.towards(gw)
+	switch problem := hostProblem(gw); {
+	case problem != "":
+		return problem
+	case gw.IsLoopback():
+		return "is a loopback address"
+	case !hasFamily(own, gw):
+		return "needs an address of its family on this network; add one to address"
+	case at < 0:
+		return "is in none of this network's prefixes, so the guest could not reach it; correct it or the address, or give a network-config of your own"
+	case slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == gw }):
+		return "is the guest's own address; want the router's"
+	}
+	return placeProblem(own[at], gw)
+}
+
+// NameServerProblem says why a NIC with those addresses can not have a name
+// server, or "". One of another family makes NetworkManager refuse the whole
+// connection, and where a NIC has DHCP its servers come from there. A loopback
+// address is that of the guest's own resolver.
+func NameServerProblem(own []netip.Prefix, server netip.Addr) string {
+	if problem := hostProblem(server); problem != "" {
+		return problem
+	}
+	if !hasFamily(own, server) {
+		return "needs an address of its family on this network; add one to address"
 	}
 	return ""
 }
 
-func (n NIC) checkGateway(gw netip.Addr) error {
-	switch {
-	case hostProblem(gw) != "":
-		return fmt.Errorf("the gateway %s %s", gw, hostProblem(gw))
-	case n.towards(gw) < 0:
-		return fmt.Errorf("the gateway %s is in the network of no static address here; "+
-			"a route over it needs a network-config of your own", gw)
-	case slices.ContainsFunc(n.Addresses, func(a netip.Prefix) bool { return a.Addr() == gw }):
-		return fmt.Errorf("the gateway %s is the guest's own address", gw)
-	}
-	return nil
+func hasFamily(own []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
 }
 
-// checkDNS wants an address of the server's family: NetworkManager refuses the
-// whole connection when there is none, and where the NIC has DHCP the servers
-// come from there.
-func (n NIC) checkDNS(server netip.Addr) error {
-	if !server.IsValid() || server.Zone() != "" || server.Is4In6() || server.IsUnspecified() || server.IsMulticast() {
-		return fmt.Errorf("the name server %s is no address of a server", server)
+// hostProblem says why nothing that a guest asks for can have an address, or "".
+func hostProblem(a netip.Addr) string {
+	switch {
+	case !a.IsValid():
+		return "is missing"
+	case a.Zone() != "":
+		return "has a zone, which means nothing in the guest"
+	case a.Is4In6():
+		return "is an IPv4 address written as IPv6"
+	case a.IsUnspecified():
+		return "is the unspecified address"
+	case a.IsMulticast():
+		return "is a multicast address"
+	case a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "is the broadcast address"
 	}
-	if !slices.ContainsFunc(n.Addresses, func(a netip.Prefix) bool { return a.Addr().Is4() == server.Is4() }) {
-		return fmt.Errorf("the name server %s needs a static address of its family here", server)
+	return ""
+}
+
+// placeProblem says whether a is the address of the IPv4 network p itself, or
+// its broadcast address. A network of two addresses has neither (RFC 3021).
+func placeProblem(p netip.Prefix, a netip.Addr) string {
+	switch {
+	case !a.Is4() || p.Bits() > 30:
+		return ""
+	case a == p.Masked().Addr():
+		return "is the network's own address, not a host's"
+	case !p.Contains(a.Next()):
+		return "is the network's broadcast address"
 	}
-	return nil
+	return ""
 }

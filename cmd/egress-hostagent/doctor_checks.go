@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -113,10 +112,7 @@ func checkNetworks(ctx context.Context, cfg config.Config, w wired) []finding {
 		nets[n] = true
 	}
 	var out []finding
-	sorted := slices.SortedFunc(maps.Keys(nets), func(a, b spec.Network) int {
-		return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Bridge, b.Bridge), cmp.Compare(a.Direct, b.Direct))
-	})
-	for _, n := range sorted {
+	for _, n := range slices.SortedFunc(maps.Keys(nets), spec.Network.Compare) {
 		out = append(out, checkNetwork(ctx, n, w))
 	}
 	return out

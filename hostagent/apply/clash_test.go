@@ -43,3 +43,24 @@ func TestCase036_ProxiesDoNotClash(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersAreLookedAtForNewNetworksOnly: a definition on the networks of
+// before, with other memory say, asks nothing about the rest of the host.
+func TestOthersAreLookedAtForNewNetworksOnly(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hv.AdminDefine(`<domain type="test"><name>other</name></domain>`)
+	b.do(plan.Prepare, plan.Define)
+	if n := b.hv.Calls()["ListDomains"]; n != 1 {
+		t.Errorf("the first definition listed the domains %d times", n)
+	}
+	more, spec := b.action(plan.Define), *b.action(plan.Define).Spec
+	spec.Memory *= 2
+	more.Spec, more.Hash = &spec, spec.Hash()
+	if err := b.Run(t.Context(), more); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.hv.Calls()["ListDomains"]; n != 1 {
+		t.Errorf("one with other memory listed them %d times more", n-1)
+	}
+}

@@ -80,7 +80,7 @@ func (e *Executor) define(ctx context.Context, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	if there.spec != a.Hash { // its NICs may be other ones
+	if there.spec.Incarnation != a.Hash.Incarnation { // its NICs may be other ones
 		if err := e.checkMACs(ctx, a); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func (e *Executor) bringUp(a plan.Action) error {
 	}
 	now := rec
 	now.Origin, now.SkipCleanup = a.Origin, a.Spec.SkipCleanup
-	if h, err := spec.ParseHash(rec.SpecHash); err == nil && differsLive(h, a.Hash) {
+	if h, err := spec.ParseHash(rec.SpecHash); err == nil && h.SameButLive(a.Hash) {
 		now.SpecHash = a.Hash.String()
 	}
 	if now == rec {

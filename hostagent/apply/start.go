@@ -41,7 +41,7 @@ func whyRefused(a plan.Action, err error) error {
 	for _, n := range a.Spec.Networks {
 		if n.VLAN != 0 {
 			return &observe.Error{Op: "start domain of", Object: a.Name, Class: observe.Permanent,
-				Err: fmt.Errorf("%w; its NIC on %s has vlan = %d, which libvirt takes only on a network of its own that is made for Open vSwitch or SR-IOV: leave vlan out, make an interface of that VLAN on the host (ip link add link IF name IF.%d type vlan id %[3]d) and name it as direct, or a bridge on it as bridge", err, n.Network, n.VLAN, n.VLAN)}
+				Err: fmt.Errorf("%w; its NIC on %s has vlan = %d, which libvirt takes only on a network of its own that is made for Open vSwitch or SR-IOV: leave vlan out, make an interface of that VLAN on the host (ip link add link IF name IF.%[3]d type vlan id %[3]d) and name it as direct, or a bridge on it as bridge", err, n.Network, n.VLAN)}
 		}
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
-	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
 
 // underChange is the Live part of a claim while the domain is being tuned: no
@@ -23,7 +22,7 @@ func (e *Executor) tune(ctx context.Context, a plan.Action) error {
 	if err != nil {
 		return err
 	}
-	if o.Instance != a.Instance || !differsLive(o.Spec, a.Hash) {
+	if o.Instance != a.Instance || !o.Spec.SameButLive(a.Hash) {
 		return fmt.Errorf("tune %s: it is defined on incarnation %s for another spec meanwhile", d.Name, o.Instance)
 	}
 	if o.Spec.Live != underChange {
@@ -49,12 +48,6 @@ func (e *Executor) tune(ctx context.Context, a plan.Action) error {
 		return nil // the domain alone tells of it
 	}
 	return e.bringUp(a)
-}
-
-// differsLive tells whether nothing but the Live parts differs, if anything.
-func differsLive(have, want spec.Hash) bool {
-	have.Live = want.Live
-	return have == want
 }
 
 func (e *Executor) claimLive(ctx context.Context, a plan.Action, o observe.Ownership, live string) error {

@@ -30,7 +30,7 @@ func (t *Tree) WriteSeed(name, instance string, img seed.Image) error {
 	}
 	defer dir.Close()
 	err = t.publish(dir, name+"."+instance+seedSuffix, seedMode, func(f *os.File) error {
-		if err := t.room("the seed", int64(len(img.Bytes))); err != nil {
+		if err := t.room("the seed", int64(len(img.Bytes)), 0); err != nil {
 			return err
 		}
 		return content(img.Bytes)(f)

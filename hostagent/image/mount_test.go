@@ -17,7 +17,7 @@ import (
 func mounted(t *testing.T, source, target, fstype, data string) {
 	t.Helper()
 	if err := unix.Mount(source, target, fstype, 0, data); err != nil {
-		if os.Getenv("REQUIRE_ALL") == "1" && os.Getuid() == 0 && fstype != "overlay" {
+		if os.Getenv("REQUIRE_ALL") == "1" {
 			t.Fatalf("mount %s: %v", fstype, err)
 		}
 		t.Skipf("mount %s: %v", fstype, err)
@@ -66,7 +66,7 @@ func TestTreeOnOverlayFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sys(root).Dev == sys(mark).Dev {
-		t.Skip("this kernel gives files and directories of an overlay one device")
+		t.Log("this kernel gives files and directories of an overlay one device: nothing is shown of others")
 	}
 	if err := create(t.Context(), tree, source(t, "qcow2", mib)); err != nil {
 		t.Fatal(err)

@@ -112,13 +112,13 @@ func (t *Tree) makeOverlay(ctx context.Context, dir *os.Root, final string, base
 		return err
 	}
 	return t.publish(dir, final, overlayMode, func(f *os.File) error {
-		if err := t.room("a new overlay", overlayRoom); err != nil {
+		if err := t.room("a new overlay", overlayRoom, 0); err != nil {
 			return err
 		}
 		_, err := t.run(ctx, f, "create", "-q", "-f", "qcow2", "-F", base.Format, "-b", base.Path,
 			qemuFD, strconv.FormatInt(size, 10))
 		if err != nil { // qemu-img says why in words only
-			return errors.Join(err, t.room("a new overlay", overlayRoom))
+			return errors.Join(err, t.room("a new overlay", overlayRoom, 0))
 		}
 		return nil
 	})

@@ -10,43 +10,35 @@ import (
 // have fewer bytes for all disks that a spec can ask for.
 const overlayRoom = 1 << 20
 
-// room tells whether so many bytes fit into the tree. What does not fit is not
-// begun with: tried again and again, it would fill the volume each time, for
-// everybody on it.
-func (t *Tree) room(what string, size int64) error {
+// room tells whether size more bytes fit into the tree beside what is kept back
+// there. What does not fit is not begun with: tried again and again, it would
+// fill the volume each time, for everybody on it.
+func (t *Tree) room(what string, size int64, kept uint64) error {
 	r, err := t.open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if free := t.free(r); size > 0 && uint64(size) > free {
-		return fmt.Errorf("%s takes %s, %s are free: %w", what, amount(uint64(size)), amount(free), syscall.ENOSPC)
+	need, free := uint64(max(size, 0))+kept, t.free(r)
+	switch {
+	case need <= free || need == 0:
+		return nil
+	case kept == 0:
+		return fmt.Errorf("%s takes %s, %s are free: %w", what, amount(need), amount(free), syscall.ENOSPC)
+	case size <= 0:
+		return fmt.Errorf("%s are free, all of which are kept back (limits.disk_reserve): %w", amount(free), syscall.ENOSPC)
 	}
-	return nil
+	return fmt.Errorf("%s takes %s, %s are free, of which %s are kept back (limits.disk_reserve): %w",
+		what, amount(uint64(size)), amount(free), amount(kept), syscall.ENOSPC)
 }
 
 // recheck is after how many bytes of an image the room is looked at again: its
 // length may be unknown, and others write, too.
 const recheck = 16 << 20
 
-// imageRoom is room for a base image, or for size bytes more of it, beside what
-// is kept back: an overlay that can not grow pauses its guest.
-func (t *Tree) imageRoom(size int64) error {
-	r, err := t.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	need, free := uint64(max(size, 0))+t.reserve, t.free(r)
-	if need <= free || need == 0 {
-		return nil
-	}
-	if size <= 0 {
-		return fmt.Errorf("%s are free, all of which are kept back (limits.disk_reserve): %w", amount(free), syscall.ENOSPC)
-	}
-	return fmt.Errorf("the image takes %s, %s are free, of which %s are kept back (limits.disk_reserve): %w",
-		amount(uint64(size)), amount(free), amount(t.reserve), syscall.ENOSPC)
-}
+// imageRoom is room for a base image, or for size bytes more of it: an overlay
+// that can not grow pauses its guest.
+func (t *Tree) imageRoom(size int64) error { return t.room("the image", size, t.reserve) }
 
 // amount is a number of bytes for people.
 func amount(n uint64) string {

@@ -29,9 +29,5 @@ func (p *planner) retuned(s *subject) bool {
 // tuned to since.
 func recordBehind(rec observe.Record, want spec.Hash) bool {
 	h, err := spec.ParseHash(rec.SpecHash)
-	if err != nil || h.Live == want.Live {
-		return false
-	}
-	h.Live = want.Live
-	return h == want
+	return err == nil && h.Live != want.Live && h.SameButLive(want)
 }

@@ -30,7 +30,7 @@ func (p *planner) claimStatic(subjects []*subject) {
 	}
 	var all []claimant
 	for _, s := range subjects {
-		if s.mem.Last == nil || !slices.ContainsFunc(s.mem.Last.Networks, func(n spec.NIC) bool { return len(n.Addresses) > 0 }) {
+		if s.mem.Last == nil || !s.mem.Last.Static() {
 			continue
 		}
 		rank := 2

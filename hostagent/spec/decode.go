@@ -140,7 +140,7 @@ func orElse[T comparable](v, otherwise T) T {
 // references to cat.
 func (d *draft) validate(t *doc.Table, name string, cat Catalog) Spec {
 	checkProbe(t.Table("probe"), d.probe)
-	if len(d.networkConf) > 0 && static(d.networks) {
+	if len(d.networkConf) > 0 && d.spec().Static() {
 		t.Fail(keyOf(t, networkConfBlob), "is given beside the address of a network, of which a network-config is made; give one of them")
 	}
 	s := d.spec()

@@ -113,6 +113,12 @@ func field(w io.Writer, name, value string) {
 	fmt.Fprintf(w, "%d:%s=%d:%s;", len(name), name, len(value), value)
 }
 
+// SameButLive tells whether nothing but the Live parts differs, if anything.
+func (h Hash) SameButLive(o Hash) bool {
+	h.Live = o.Live
+	return h == o
+}
+
 // String gives the form kept in metadata and records: "1:INCARNATION:MACHINE",
 // and ":LIVE" if there is such a part.
 func (h Hash) String() string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/internal/doc"
+	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
 // networks reads the [[network]] tables.
@@ -63,8 +64,8 @@ func decodeNIC(t *doc.Table) (NIC, bool) {
 	n.Inbound, _ = doc.Text(t, "inbound", ParseRate)
 	n.Outbound, _ = doc.Text(t, "outbound", ParseRate)
 	n.Addresses = doc.OneOrMore(t, "address", MaxAddresses, parseAddress)
-	n.Gateways = doc.OneOrMore(t, "gateway", 2, parseGateway)
-	n.DNS = doc.OneOrMore(t, "dns", MaxDNS, parseDNS)
+	n.Gateways = doc.OneOrMore(t, "gateway", 2, parseHost(`want the address of a router, such as "192.0.2.1"`))
+	n.DNS = doc.OneOrMore(t, "dns", MaxDNS, parseHost(`want the address of a name server, such as "192.0.2.53"`))
 	if t.Has("direct") {
 		refuseWith(t, "direct", "isolated", n.Isolated, "the host's bridge isolates its ports, and there is none")
 		refuseWith(t, "direct", "vlan", n.VLAN != 0, "libvirt tags nothing on a macvtap (name a VLAN interface of the host instead)")
@@ -86,87 +87,20 @@ func parseAddress(text string) (netip.Prefix, error) {
 	if err != nil {
 		return p, fmt.Errorf("%q is no address in a network; %s", clip(text), allowed)
 	}
-	if problem := addressProblem(p.Addr()); problem != "" {
+	if problem := seed.AddressProblem(p); problem != "" {
 		return p, fmt.Errorf("%q %s; %s", clip(text), problem, allowed)
-	}
-	problem := placeProblem(p, p.Addr())
-	if p.Addr().Is6() && p.Bits() < 127 && p == p.Masked() {
-		problem = "is the address that every router of the network has"
-	}
-	if problem != "" {
-		return p, fmt.Errorf("%q %s; %s", clip(text), problem, allowed)
-	}
-	if p.Bits() == 0 {
-		return p, fmt.Errorf("%q makes the whole Internet one network; %s", clip(text), allowed)
 	}
 	return p, nil
 }
 
-// addressProblem says why nobody can have an address, or "".
-func addressProblem(a netip.Addr) string {
-	switch {
-	case a.Zone() != "":
-		return "has a zone, which means nothing in the guest"
-	case a.Is4In6():
-		return "is an IPv4 address written as IPv6"
-	case a.IsUnspecified():
-		return "is the unspecified address"
-	case a.IsMulticast():
-		return "is a multicast address"
-	case a.IsLoopback():
-		return "is a loopback address"
-	case a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return "is the broadcast address"
-	}
-	return ""
-}
-
-// placeProblem says whether a is the address of the IPv4 network p itself, or
-// its broadcast address. A network of two addresses has neither (RFC 3021).
-func placeProblem(p netip.Prefix, a netip.Addr) string {
-	if !a.Is4() || p.Bits() > 30 {
-		return ""
-	}
-	if a == p.Masked().Addr() {
-		return "is the network's own address, not a host's"
-	}
-	last, net := a.As4(), p.Masked().Addr().As4()
-	for i := range last {
-		host := byte(0xff)
-		if n := p.Bits() - 8*i; n >= 8 {
-			host = 0
-		} else if n > 0 {
-			host >>= n
+// parseHost makes a parser of addresses without a length. Whether the guest can
+// reach them is checkAddresses's.
+func parseHost(allowed string) func(string) (netip.Addr, error) {
+	return func(text string) (netip.Addr, error) {
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			return a, fmt.Errorf("%q is no IP address; %s", clip(text), allowed)
 		}
-		last[i] = net[i] | host
+		return a, nil
 	}
-	if a == netip.AddrFrom4(last) {
-		return "is the network's broadcast address"
-	}
-	return ""
-}
-
-func parseGateway(text string) (netip.Addr, error) {
-	return parseHost(text, `want the address of a router, such as "192.0.2.1"`, addressProblem)
-}
-
-// parseDNS takes loopback addresses too: a guest may run its own resolver.
-func parseDNS(text string) (netip.Addr, error) {
-	return parseHost(text, `want the address of a name server, such as "192.0.2.53"`, func(a netip.Addr) string {
-		if a.IsLoopback() && !a.Is4In6() {
-			return ""
-		}
-		return addressProblem(a)
-	})
-}
-
-func parseHost(text, allowed string, check func(netip.Addr) string) (netip.Addr, error) {
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		return a, fmt.Errorf("%q is no IP address; %s", clip(text), allowed)
-	}
-	if problem := check(a); problem != "" {
-		return a, fmt.Errorf("%q %s; %s", clip(text), problem, allowed)
-	}
-	return a, nil
 }

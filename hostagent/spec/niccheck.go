@@ -2,9 +2,9 @@ package spec
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/internal/doc"
+	"github.com/egress-proxies/egress-hostagent/seed"
 )
 
 // checkAddresses checks how the static addresses of one NIC and what goes with
@@ -25,40 +25,15 @@ func checkAddresses(t *doc.Table, n NIC) {
 		t.Fail("gateway", "has two of one family; give at most one for IPv4 and one for IPv6")
 	}
 	for _, g := range n.Gateways {
-		if problem := gatewayProblem(n.Addresses, g); problem != "" {
+		if problem := seed.GatewayProblem(n.Addresses, g); problem != "" {
 			t.Fail("gateway", "%s %s", g, problem)
 		}
 	}
 	for _, server := range n.DNS {
-		if !slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr().Is4() == server.Is4() }) {
-			t.Fail("dns", "%s needs an address of its family on this network; add one to address", server)
+		if problem := seed.NameServerProblem(n.Addresses, server); problem != "" {
+			t.Fail("dns", "%s %s", server, problem)
 		}
 	}
-}
-
-// gatewayProblem says why a NIC with those addresses can not reach g, or "".
-func gatewayProblem(own []netip.Prefix, g netip.Addr) string {
-	family := slices.DeleteFunc(slices.Clone(own), func(p netip.Prefix) bool { return p.Addr().Is4() != g.Is4() })
-	if len(family) == 0 {
-		return "needs an address of its family on this network; add one to address"
-	}
-	inside := g.Is6() && g.IsLinkLocalUnicast()
-	for _, p := range family {
-		if p.Addr() == g {
-			return "is the guest's own address; want the router's"
-		}
-		if !p.Contains(g) {
-			continue
-		}
-		inside = true
-		if problem := placeProblem(p, g); problem != "" {
-			return problem
-		}
-	}
-	if !inside {
-		return "is in none of this network's prefixes, so the guest could not reach it; correct it or the address"
-	}
-	return ""
 }
 
 // nicUses is what the NICs of one guest may have once only.
@@ -89,9 +64,4 @@ func (u *nicUses) check(t *doc.Table, n NIC) {
 		}
 		u.gateway[i] = true
 	}
-}
-
-// static tells whether any of the NICs has static addresses.
-func static(nics []NIC) bool {
-	return slices.ContainsFunc(nics, func(n NIC) bool { return len(n.Addresses) > 0 })
 }

@@ -7,6 +7,7 @@
 package spec
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -50,6 +51,11 @@ type Network struct {
 	Network string // a libvirt network's name
 	Bridge  string // a host bridge's name
 	Direct  string // a host interface's name: macvtap on it, in bridge mode
+}
+
+// Compare orders networks, for lists of them.
+func (n Network) Compare(o Network) int {
+	return cmp.Or(cmp.Compare(n.Network, o.Network), cmp.Compare(n.Bridge, o.Bridge), cmp.Compare(n.Direct, o.Direct))
 }
 
 // String gives the name of what is attached to, whatever it is.
@@ -122,6 +128,11 @@ type Defaults struct {
 	Network     Network
 }
 
+// Static tells whether any of the guest's NICs has static addresses.
+func (s Spec) Static() bool {
+	return slices.ContainsFunc(s.Networks, func(n NIC) bool { return len(n.Addresses) > 0 })
+}
+
 // SeedInput is what the guest of this spec is seeded with in the incarnation
 // named by instanceID. mac gives the address of NIC number n; it may be nil
 // where only the input's ContentHash is wanted.
@@ -140,7 +151,7 @@ func (s Spec) SeedInput(instanceID string, mac func(n int) string) seed.Input {
 		}
 		in.Vars[key] = string(value)
 	}
-	if !slices.ContainsFunc(s.Networks, func(n NIC) bool { return len(n.Addresses) > 0 }) {
+	if !s.Static() {
 		return in
 	}
 	for i, n := range s.Networks {
