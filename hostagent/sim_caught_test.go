@@ -27,7 +27,7 @@ var caughtBy = map[string]uint64{
 	"6 a source that turns empty is held":                   13,
 	"6 what was deleted counts for a while":                 11,
 	"6 a mass of changes is held":                           16,
-	"6 a hold is kept over a restart":                       105,
+	"6 a hold is kept over a restart":                       405,
 	"6 exactly what was shown is released":                  11,
 	"6 a deletion is on disk first":                         9,
 	"6 all sources are heard before a change by the config": 42,

@@ -128,7 +128,7 @@ func simGuards() []string {
 	if os.Getenv("SOAK") == "1" {
 		return []string{"-sim.guards=3000"}
 	}
-	return []string{"-sim.known", "-sim.guards=300"}
+	return []string{"-sim.known", "-sim.guards=600"}
 }
 
 // linkTime bounds the tests of the link to libvirt; SOAK=1 makes them long.
