@@ -66,6 +66,8 @@ type Core struct {
 	watchWake  time.Time // when the next address read or probe is due
 	keeper     keeper
 	hands      atomic.Pointer[handsOff]
+	refused    string // why the configuration on disk does not count
+	refusedAt  time.Time
 	answers    []answer // orders that wait for their memory to be on disk
 	dry        bool     // nothing is done, and nothing written
 }
@@ -175,6 +177,8 @@ func (c *Core) handle(now time.Time, ev Event) []Effect {
 		return c.obey(now, ev)
 	case ClaimsRead:
 		c.claimsRead(now, ev)
+	case Reconfigured:
+		c.reconfigured(now, ev)
 	case LinkChecked:
 		if ev.Degraded == "" { // who seemed silent may have been kept waiting only
 			c.watchAnew(now)

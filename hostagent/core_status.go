@@ -15,7 +15,7 @@ func (c *Core) Status(now time.Time) status.Host {
 	h := status.Host{
 		Host: c.set.Host, HostID: c.set.Policy.HostID, Version: c.set.Version, Time: now,
 		Libvirt: c.set.URI, Tree: c.obs.Tree.Root,
-		Conditions: c.last.Host, Images: c.last.Images, Proxies: c.last.Proxies, Counts: c.last.Counts, Holds: c.last.Holds,
+		Conditions: append([]status.Condition{c.configRead()}, c.last.Host...), Images: c.last.Images, Proxies: c.last.Proxies, Counts: c.last.Counts, Holds: c.last.Holds,
 	}
 	h.Sources = c.sources
 	return h

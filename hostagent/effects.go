@@ -64,8 +64,9 @@ func (a *Agent) effect(work context.Context, ef Effect, put func(lane string, f 
 		}
 		put(name, func() Event { return a.readClaims(work, ef) })
 	case ProbeProxy:
+		prober := a.p.Prober // another may count by the time it is run
 		put(laneProbes, func() Event {
-			return Probed{Name: ef.Name, Run: ef.Run, Target: ef.Target, Result: a.p.Prober.Probe(work, ef.Target)}
+			return Probed{Name: ef.Name, Run: ef.Run, Target: ef.Target, Result: prober.Probe(work, ef.Target)}
 		})
 	case RunAction:
 		a.queueAction(work, ef.Action, put)
@@ -143,12 +144,17 @@ type ended struct {
 	Event
 }
 
-// noteEnded gives places back and unwraps the events in place.
-func (a *Agent) noteEnded(batch []Event) {
+// unwrap takes from events in place what is the Agent's own: places in lanes,
+// and what is to be tuned.
+func (a *Agent) unwrap(batch []Event) {
 	for i, ev := range batch {
-		if e, ok := ev.(ended); ok {
+		switch e := ev.(type) {
+		case ended:
 			e.lane.running--
 			batch[i] = e.Event
+		case retuned:
+			a.tune(e.Tuning)
+			batch[i] = e.Reconfigured
 		}
 	}
 	for _, ev := range batch {

@@ -49,6 +49,11 @@ type (
 		Answers []Answer
 		Silent  bool // the guest agent was asked, took its time and gave nothing
 	}
+	// Reconfigured tells what came of reading the configuration again.
+	Reconfigured struct {
+		Settings *Settings // nil: those that counted go on to
+		Problem  string    // why the one on disk does not count; empty: it does
+	}
 	// LinkChecked says which calls do not work although the link is up; empty:
 	// all do.
 	LinkChecked struct{ Degraded string }
@@ -116,6 +121,7 @@ func (DomainLooked) event()  {}
 func (TreeScanned) event()   {}
 func (NetworksRead) event()  {}
 func (ClaimsRead) event()    {}
+func (Reconfigured) event()  {}
 func (LinkChecked) event()   {}
 func (Probed) event()        {}
 func (ActionDone) event()    {}

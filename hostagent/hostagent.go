@@ -273,7 +273,7 @@ func (a *Agent) loop(ctx, work context.Context) {
 			degraded = now
 			batch = []Event{LinkChecked{now}}
 		}
-		a.noteEnded(batch)
+		a.unwrap(batch)
 		effects := a.core.Step(a.p.Now(), batch...)
 		a.publish()
 		a.logChanges()

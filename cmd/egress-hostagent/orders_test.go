@@ -57,7 +57,7 @@ func running(t *testing.T, text string, err error) (f fakeAgent, conf string) {
 	f = fakeAgent{make(chan order.Order, 100), text, err}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- control.Serve(ctx, ln, f, control.Access{}, slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- control.Serve(ctx, ln, f, &control.Access{}, slog.New(slog.DiscardHandler)) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

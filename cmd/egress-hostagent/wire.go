@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -82,6 +83,7 @@ func decoder(cfg config.Config) source.Decoder {
 
 // wired is the agent's parts and those of them that commands use themselves.
 type wired struct {
+	who   identity
 	parts hostagent.Parts
 	conn  *virt.Conn
 	dir   *source.Dir
@@ -97,6 +99,7 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 	who.takeOn(kept)
 	id := who.ID
 	w := wired{
+		who: who,
 		conn: virt.New(virt.Options{
 			URI: cfg.Libvirt.URI, Namespace: domxml.Namespace, Log: log,
 			CallTimeout: cfg.Libvirt.CallTimeout, Keepalive: cfg.Libvirt.Keepalive, AgentTimeout: cfg.Libvirt.AgentTimeout,
@@ -104,13 +107,9 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 		tree: image.New(cfg.Tree, id, image.WithReserve(uint64(cfg.Limits.DiskReserve))),
 		dir:  source.NewDir(cfg.Specs.Dir, decoder(cfg), source.WithLogger(log)),
 	}
+	t := w.tuning(cfg)
 	w.parts = hostagent.Parts{
-		Settings: hostagent.Settings{
-			Host: who.Name, Version: version, URI: cfg.Libvirt.URI, Images: cfg.Catalog.Images,
-			Resync: cfg.Limits.Resync, ProbeInterval: cfg.Probe.Interval,
-			Origins: []string{source.OriginDir},
-			Policy:  policy(cfg, who),
-		},
+		Settings:   t.Settings,
 		Kept:       kept,
 		Hypervisor: w.conn,
 		Tree:       w.tree,
@@ -121,14 +120,29 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 			Note: func(proxy, text string) { log.Info("note", "proxy", proxy, "text", text) },
 		},
 		Sources: []hostagent.Source{w.dir},
-		Prober:  probe.Prober{Timeout: cfg.Probe.Timeout},
+		Prober:  t.Prober,
 		Host:    hostNetwork{},
-		Actions: cfg.Limits.Actions,
+		Actions: t.Actions,
 		Now:     time.Now,
 		Log:     log,
 	}
 	w.dir.Restore(kept.Specs[source.OriginDir], kept.Memory.SpecDir)
 	return w
+}
+
+// tuning is the part of the configuration that can change while the agent runs.
+// Only the host's name of who it is may.
+func (w wired) tuning(cfg config.Config) hostagent.Tuning {
+	return hostagent.Tuning{
+		Settings: hostagent.Settings{
+			Host: cmp.Or(cfg.Host.Name, w.who.Name), Version: version, URI: cfg.Libvirt.URI, Images: cfg.Catalog.Images,
+			Resync: cfg.Limits.Resync, ProbeInterval: cfg.Probe.Interval,
+			Origins: []string{source.OriginDir},
+			Policy:  policy(cfg, w.who),
+		},
+		Prober:  probe.Prober{Timeout: cfg.Probe.Timeout},
+		Actions: cfg.Limits.Actions,
+	}
 }
 
 // quietly wires parts for a command that looks and prints, and logs nothing.

@@ -6,17 +6,23 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
+	"sync/atomic"
 )
 
 // Access says who may give orders, besides root and the user that the agent
-// runs as.
-type Access struct {
-	UIDs []uint32
-}
+// runs as. The zero value adds nobody.
+type Access struct{ uids atomic.Pointer[[]uint32] }
+
+// Set replaces who may, while orders come in.
+func (a *Access) Set(uids []uint32) { a.uids.Store(&uids) }
 
 // allows tells whether uid may order an agent that runs as self.
-func (a Access) allows(uid, self uint32) bool {
-	return uid == 0 || uid == self || slices.Contains(a.UIDs, uid)
+func (a *Access) allows(uid, self uint32) bool {
+	if uid == 0 || uid == self {
+		return true
+	}
+	named := a.uids.Load()
+	return named != nil && slices.Contains(*named, uid)
 }
 
 // Uids that are nobody's. The kernel shows the first for each user that has no
@@ -51,7 +57,7 @@ func lookupUID(name string) (uint32, error) {
 		var unknown user.UnknownUserError
 		switch {
 		case errors.As(err, &unknown):
-			return 0, fmt.Errorf("there is no user %.200q on this host: correct admins in [control] of the config, or make the user and restart the agent", name)
+			return 0, fmt.Errorf("there is no user %.200q on this host: correct admins in [control] of the config, or make the user and reload the agent", name)
 		case err != nil:
 			return 0, fmt.Errorf("look up user %.200q: %w", name, err)
 		}

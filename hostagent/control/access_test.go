@@ -110,14 +110,14 @@ func TestOnlySomeMayOrder(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		access  Access
+		access  *Access
 		self    uint32
 		allowed bool
 	}{
-		{"a stranger", Access{}, stranger + 1, false},
-		{"others are admins", Access{UIDs: []uint32{stranger + 2, stranger + 3}}, stranger + 1, false},
-		{"an admin", Access{UIDs: []uint32{stranger + 2, stranger}}, stranger + 1, true},
-		{"the agent's own user", Access{}, stranger, true},
+		{"a stranger", &Access{}, stranger + 1, false},
+		{"others are admins", admins(stranger+2, stranger+3), stranger + 1, false},
+		{"an admin", admins(stranger+2, stranger), stranger + 1, true},
+		{"the agent's own user", &Access{}, stranger, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func TestAccess(t *testing.T) {
 		uid  uint32
 		want bool
 	}{{0, true}, {990, true}, {1000, true}, {1001, false}, {overflowUID, false}, {noUID, false}} {
-		if got := (Access{UIDs: []uint32{1000}}).allows(tt.uid, 990); got != tt.want {
+		if got := admins(1000).allows(tt.uid, 990); got != tt.want {
 			t.Errorf("uid %d: %t, want %t", tt.uid, got, tt.want)
 		}
 	}
@@ -203,7 +203,7 @@ func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 func TestWhoCanNotBeToldMayOnlyRead(t *testing.T) {
 	t.Parallel()
 	ln := newPipes()
-	serveOn(t, newServer(signer, Access{}, discard()), ln)
+	serveOn(t, newServer(signer, &Access{}, discard()), ln)
 	c := clientOf(ln.dial)
 	if _, err := c.Order(t.Context(), order.Order{Verb: order.Pause, All: true}); !errors.Is(err, ErrNotAllowed) {
 		t.Errorf("error %v, want ErrNotAllowed", err)
@@ -257,4 +257,11 @@ func TestI15_AHungUserDatabaseDelaysOnlyALittle(t *testing.T) {
 			t.Errorf("afterwards she is called %q", got)
 		}
 	})
+}
+
+// admins is an Access that adds these.
+func admins(uids ...uint32) *Access {
+	var a Access
+	a.Set(uids)
+	return &a
 }

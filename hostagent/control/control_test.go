@@ -56,7 +56,7 @@ func start(t *testing.T, b control.Backend) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- control.Serve(ctx, ln, b, control.Access{}, quiet()) }()
+	go func() { ended <- control.Serve(ctx, ln, b, &control.Access{}, quiet()) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -235,7 +235,7 @@ func TestI15_ServeEndsWithHungClientAndBackend(t *testing.T) {
 			close(asked)
 			<-release
 			return sample
-		}), control.Access{}, quiet())
+		}), &control.Access{}, quiet())
 	}()
 	for _, text := range []string{"GET /v1/sta", "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		conn, err := net.Dial("unix", path)
@@ -262,7 +262,7 @@ func TestServeTellsWhenTheListenerBreaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	ln.Close()
-	if err := control.Serve(t.Context(), ln, backend(func() status.Host { return sample }), control.Access{}, quiet()); err == nil {
+	if err := control.Serve(t.Context(), ln, backend(func() status.Host { return sample }), &control.Access{}, quiet()); err == nil {
 		t.Error("Serve on a closed listener: no error")
 	}
 }

@@ -47,7 +47,7 @@ func stranger(name string, uid uint32) string {
 	if name != who {
 		who = fmt.Sprintf("user %.200q (%s)", name, who)
 	}
-	return who + " may look but not order: ask root, or add the user to admins in [control] of the config and restart the agent"
+	return who + " may look but not order: ask root, or add the user to admins in [control] of the config and reload the agent"
 }
 
 // readOrder gives the order of a request, or the code that it is answered.

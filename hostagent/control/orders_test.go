@@ -158,7 +158,7 @@ func TestOrdersAreLogged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- control.Serve(ctx, ln, newCommander(), control.Access{}, slog.New(slog.NewJSONHandler(&log, nil)))
+		ended <- control.Serve(ctx, ln, newCommander(), &control.Access{}, slog.New(slog.NewJSONHandler(&log, nil)))
 	}()
 	c := control.Dial(path)
 	_, _ = c.Order(t.Context(), order.Order{Verb: order.Pause, Name: "edge1"})

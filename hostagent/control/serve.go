@@ -28,21 +28,21 @@ const (
 // Serve answers on ln until ctx ends, then lets requests under way finish for
 // at most half a second and returns nil. It closes ln. Any other error is one
 // of accepting connections.
-func Serve(ctx context.Context, ln net.Listener, b Backend, who Access, log *slog.Logger) error {
+func Serve(ctx context.Context, ln net.Listener, b Backend, who *Access, log *slog.Logger) error {
 	return newServer(b, who, log).run(ctx, ln)
 }
 
 // server is the agent's side of the API.
 type server struct {
 	backend Backend
-	access  Access
+	access  *Access
 	self    uint32 // the agent's own uid
 	peer    func(net.Conn) peer
 	names   *namer
 	log     *slog.Logger
 }
 
-func newServer(b Backend, who Access, log *slog.Logger) *server {
+func newServer(b Backend, who *Access, log *slog.Logger) *server {
 	return &server{backend: b, access: who, self: uint32(os.Geteuid()), peer: peerOf, names: newNamer(), log: log}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // rooted is a server of b on pipes, where everybody passes for root.
 func rooted(b Backend) (*server, *pipes) {
-	s := newServer(b, Access{}, discard())
+	s := newServer(b, &Access{}, discard())
 	s.peer = func(net.Conn) peer { return peer{} }
 	return s, newPipes()
 }

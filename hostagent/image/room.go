@@ -38,7 +38,7 @@ const recheck = 16 << 20
 
 // imageRoom is room for a base image, or for size bytes more of it: an overlay
 // that can not grow pauses its guest.
-func (t *Tree) imageRoom(size int64) error { return t.room("the image", size, t.reserve) }
+func (t *Tree) imageRoom(size int64) error { return t.room("the image", size, t.reserve.Load()) }
 
 // amount is a number of bytes for people.
 func amount(n uint64) string {

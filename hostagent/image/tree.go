@@ -34,13 +34,14 @@ type Tree struct {
 	qemuImg    string
 	deadline   time.Duration
 	maxBase    int64
-	reserve    uint64 // bytes
 	fetcher    Fetcher
 	now        func() time.Time
 	device     func(path string, fi fs.FileInfo) uint64
 	mount      func(root *os.Root, path string) (id uint64, ok bool)
 	free       func(root *os.Root) uint64
 	step       func(step string) error
+
+	reserve atomic.Uint64 // bytes
 
 	home atomic.Pointer[uint64] // the device the marker was first found on
 
@@ -77,7 +78,10 @@ func WithMaxBase(n int64) Option { return func(t *Tree) { t.maxBase = n } }
 
 // WithReserve has no base image take what would leave fewer than n bytes free;
 // without it, 0.
-func WithReserve(n uint64) Option { return func(t *Tree) { t.reserve = n } }
+func WithReserve(n uint64) Option { return func(t *Tree) { t.SetReserve(n) } }
+
+// SetReserve changes what WithReserve has set.
+func (t *Tree) SetReserve(n uint64) { t.reserve.Store(n) }
 
 // withDevice replaces how the device of root, marker and directories is found.
 func withDevice(f func(path string, fi fs.FileInfo) uint64) Option {

@@ -197,7 +197,7 @@ func adoptAll(in Input) (Memory, string, error) {
 		return m, "", errors.New("nothing here carries another host id: there is nothing to adopt")
 	case 1:
 		if in.Policy.HostIDGiven {
-			return m, "", fmt.Errorf("the config sets this host's id: set id = %q in [host] there, and restart the agent", ids[0])
+			return m, "", fmt.Errorf("the config sets this host's id: set id = %q in [host] there, and reload the agent", ids[0])
 		}
 		m.HostID = ids[0]
 		return m, fmt.Sprintf("the host id is %s from now on; all VMs that carry it are this agent's again", ids[0]), nil

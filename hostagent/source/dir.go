@@ -123,6 +123,15 @@ func (d *Dir) Rescan() {
 	}
 }
 
+// Redecode makes decode count: every file is decoded anew, soon when Run runs.
+// Until then, and for files that it finds wrong, the specs last read stand.
+func (d *Dir) Redecode(decode Decoder) {
+	d.mu.Lock()
+	d.decode, d.files = decode, map[string]parsed{}
+	d.mu.Unlock()
+	d.Rescan()
+}
+
 // ReadOnce reads the directory now, with files as they are at this moment, be
 // they half-written. Content that looks unchanged since the last read (size,
 // times, inode of every file involved) is not read again.

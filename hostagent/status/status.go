@@ -33,6 +33,7 @@ var ConditionTypes = [...]string{Synced, Running, Addressed, Reachable, Ready}
 
 // Condition types of a host.
 const (
+	ConfigRead       = "ConfigRead" // the configuration on disk is the one that counts
 	LibvirtConnected = "LibvirtConnected"
 	ImageTree        = "ImageTree"
 	SpecsRead        = "SpecsRead"
