@@ -22,7 +22,7 @@ func (d *daemonRun) reloads(ctx context.Context, agent *hostagent.Agent, w wired
 		case <-d.reload:
 		}
 		d.health.reloading()
-		next, err := d.readAgain()
+		next, name, err := d.readAgain()
 		switch {
 		case err != nil:
 			d.refuse(err)
@@ -32,6 +32,7 @@ func (d *daemonRun) reloads(ctx context.Context, agent *hostagent.Agent, w wired
 			d.log.Info("configuration reloaded; it says where things are, so all is wired anew", "file", d.o.config)
 			return &next // the next agent tells systemd that it is ready
 		default:
+			w.who.Name = name
 			d.retune(ctx, agent, w, next)
 		}
 		d.health.notify(daemon.SdNotifyReady)
@@ -39,16 +40,17 @@ func (d *daemonRun) reloads(ctx context.Context, agent *hostagent.Agent, w wired
 }
 
 // readAgain reads the configuration. A file that was there and is not any more
-// is an error: it may be on its way.
-func (d *daemonRun) readAgain() (config.Config, error) {
-	next, err := loadConfig(d.o)
+// is an error: it may be on its way. name is what the host is called by it.
+func (d *daemonRun) readAgain() (next config.Config, name string, err error) {
+	next, err = loadConfig(d.o)
 	if err == nil && next.Path == "" && d.cfg.Path != "" {
 		err = fmt.Errorf("%s is not there any more", d.cfg.Path)
 	}
-	if err == nil {
-		_, err = whoAmI(next)
+	if err != nil {
+		return next, "", err
 	}
-	return next, err
+	who, err := whoAmI(next)
+	return next, who.Name, err
 }
 
 // refuse notes why a configuration does not count, and goes on.
@@ -64,7 +66,7 @@ func (d *daemonRun) retune(ctx context.Context, agent *hostagent.Agent, w wired,
 	d.cfg, d.refused = next, ""
 	d.lookUpAdmins() // a user may have come by now
 	w.tree.SetReserve(uint64(next.Limits.DiskReserve))
-	agent.Retune(ctx, w.tuning(next))
+	agent.Retune(ctx, tuning(next, w.who))
 	if same {
 		d.log.Info("configuration read again; nothing in it has changed", "file", d.o.config)
 		return

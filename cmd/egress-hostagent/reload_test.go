@@ -192,11 +192,11 @@ func TestCase160_Reload(t *testing.T) {
 		return len(h.Proxies) == 1 && h.Proxies[0].Phase == status.PhaseBlocked
 	})
 
-	const large = "[machine_types.large]\ncpus = 2\nmemory = \"512MiB\"\n"
+	const large = "[host]\nid = \"host-1\"\nname = \"kvm-7\"\n[machine_types.large]\ncpus = 2\nmemory = \"512MiB\"\n"
 	s.configure(large)
 	s.reload()
 	was := s.wait("p is ready", func(h status.Host) bool { return len(h.Proxies) == 1 && h.Proxies[0].IsReady() })
-	if !accepted(was) || was.Link.Connects != 1 {
+	if !accepted(was) || was.Host != "kvm-7" || was.Link.Connects != 1 {
 		t.Errorf("%+v, connected %d times", configRead(was), was.Link.Connects)
 	}
 

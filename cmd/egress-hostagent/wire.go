@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -107,7 +106,7 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 		tree: image.New(cfg.Tree, id, image.WithReserve(uint64(cfg.Limits.DiskReserve))),
 		dir:  source.NewDir(cfg.Specs.Dir, decoder(cfg), source.WithLogger(log)),
 	}
-	t := w.tuning(cfg)
+	t := tuning(cfg, who)
 	w.parts = hostagent.Parts{
 		Settings:   t.Settings,
 		Kept:       kept,
@@ -131,14 +130,13 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 }
 
 // tuning is the part of the configuration that can change while the agent runs.
-// Only the host's name of who it is may.
-func (w wired) tuning(cfg config.Config) hostagent.Tuning {
+func tuning(cfg config.Config, who identity) hostagent.Tuning {
 	return hostagent.Tuning{
 		Settings: hostagent.Settings{
-			Host: cmp.Or(cfg.Host.Name, w.who.Name), Version: version, URI: cfg.Libvirt.URI, Images: cfg.Catalog.Images,
+			Host: who.Name, Version: version, URI: cfg.Libvirt.URI, Images: cfg.Catalog.Images,
 			Resync: cfg.Limits.Resync, ProbeInterval: cfg.Probe.Interval,
 			Origins: []string{source.OriginDir},
-			Policy:  policy(cfg, w.who),
+			Policy:  policy(cfg, who),
 		},
 		Prober:  probe.Prober{Timeout: cfg.Probe.Timeout},
 		Actions: cfg.Limits.Actions,
