@@ -21,6 +21,22 @@ func (t *Table) unknown() Problems {
 	return out
 }
 
+// Asked gives the paths of all values, not tables, that were asked for, sorted:
+// the keys that the document may have, as far as the walk went.
+func (d *Doc) Asked() []string {
+	var paths []string
+	for _, t := range d.tables {
+		for key, instead := range t.known {
+			path := join(t.path, key)
+			if _, table := d.byPath[path]; !table && instead == "" {
+				paths = append(paths, path)
+			}
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
 // hint says what the user may have meant, else what is allowed.
 func (t *Table) hint(key string) string {
 	var allowed []string
