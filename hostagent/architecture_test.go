@@ -40,6 +40,7 @@ var layers = map[string][]string{
 		"hostagent/observe", "hostagent/order", "hostagent/plan", "hostagent/probe", "hostagent/source", "hostagent/spec", "hostagent/state",
 		"hostagent/status", "hostagent/virt", "seed"},
 	"hostagent/internal/lint": {},
+	"packaging/man":           {}, // of the built packages, and of tests; the agent itself has none of it
 }
 
 // pureOf lists what must not touch clock, file, network, log or environment.

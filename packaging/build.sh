@@ -19,11 +19,51 @@ changelog() {
 	sed -e "s/@VERSION@/$PACKAGE_VERSION-1/" -e "s/@DATE@/$date/" packaging/changelog.yaml >"$work/changelog.yaml"
 }
 
+# tool: the agent with the command that writes man pages, for this machine.
+tool() {
+	GOOS='' GOARCH=$(go env GOHOSTARCH) go build -tags libvirt_dlopen,manpages -trimpath -buildmode=pie -buildvcs=false \
+		-o "$work/tool" ./cmd/egress-hostagent
+}
+
+# packed FILE...: compressed in place, with neither name nor time within.
+packed() { gzip --best --no-name "$@"; }
+
+pages() {
+	mkdir -p "$work/man8" "$work/man5"
+	"$work/tool" manpages "$work/man8"
+	mv "$work"/man8/*.5 "$work/man5/"
+	packed "$work"/man8/*.8 "$work"/man5/*.5
+}
+
+completions() {
+	local shell
+	for shell in bash zsh fish; do "$work/tool" completion "$shell" >"$work/completion.$shell"; done
+}
+
+# doc FILE DIRECTORY: its entries. There are two, since what is of type doc nfpm leaves out of a deb, and
+# takes no pattern for.
+doc() {
+	printf '  - {src: %s, dst: %s, packager: deb, file_info: {mode: 0644}}\n' "$1" "$2/${1##*/}"
+	printf '  - {src: %s, dst: %s, packager: rpm, type: doc, file_info: {mode: 0644}}\n' "$1" "$2/${1##*/}"
+}
+
+contents() {
+	local file
+	for file in "$work"/man8/*; do doc "$file" /usr/share/man/man8; done
+	for file in "$work"/man5/*; do doc "$file" /usr/share/man/man5; done
+	for file in testdata/specs/*; do doc "$file" /usr/share/doc/egress-hostagent/examples; done
+}
+
 umask 022
 rm -rf "$work"
 mkdir -p "$work" "$dist"
 changelog
+tool
+pages
+completions
+contents >"$work/contents"
+sed -e "/# DOCS:/r $work/contents" -e '/# DOCS:/d' packaging/nfpm.yaml >"$work/nfpm.yaml"
 rm -f "$dist"/egress-hostagent[_-]*."deb" "$dist"/egress-hostagent-*.rpm
 for packager in deb rpm; do
-	go tool -modfile=packaging/tools/go.mod nfpm package --config packaging/nfpm.yaml --packager "$packager" --target "$dist/"
+	go tool -modfile=packaging/tools/go.mod nfpm package --config "$work/nfpm.yaml" --packager "$packager" --target "$dist/"
 done

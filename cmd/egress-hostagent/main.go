@@ -81,6 +81,7 @@ not run, 78 the configuration is wrong.`,
 	c.AddCommand(runCommand(o), validateCommand(o), planCommand(o), statusCommand(o), listCommand(o),
 		seedCommand(o), doctorCommand(o), initTreeCommand(o), versionCommand())
 	c.AddCommand(orderCommands(o)...)
+	c.AddCommand(buildCommands()...)
 	for _, sub := range c.Commands() {
 		checkArgs(sub)
 	}

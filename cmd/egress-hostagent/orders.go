@@ -178,6 +178,9 @@ func orderCommand(o *options, f orderForm) *cobra.Command {
 			return giveOrder(cmd, cfg.Control.Socket, ord)
 		},
 	}
+	if f.verb != order.Release {
+		c.ValidArgsFunction = proxyNames(o)
+	}
 	if f.takesAll() {
 		c.Args = cobra.MaximumNArgs(1)
 		c.Flags().BoolVar(&all, "all", false, "for every proxy of this host")

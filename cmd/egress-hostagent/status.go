@@ -26,7 +26,8 @@ func statusCommand(o *options) *cobra.Command {
 		Long: `Status asks the running agent. With NAME it shows that proxy alone, with all of
 its conditions. Exit code 0: all is well; 1: something is not ready; 3: the
 agent does not run.`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: proxyNames(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			host, err := fetchStatus(cmd, o)
 			if err != nil {
