@@ -2,7 +2,7 @@
 # setup.sh: install what building and testing need on Debian 12, and only what is missing.
 #
 # usage: setup.sh [--packages-for LANE...]
-#   lanes: build unit demo-test driver libvirtd versions guest     without a lane: unit guest versions
+#   lanes: build unit demo-test driver libvirtd versions package guest     without a lane: all of them
 #   libvirtd needs build, guest and versions need libvirtd; these are included
 #
 # One line is printed for each thing done, none when there was nothing to do. It installs packages,
@@ -33,6 +33,7 @@ packages_of() {
 	libvirtd) packages_of driver && printf '%s\n' dnsmasq-base e2fsprogs iproute2 iptables \
 		libvirt-clients libvirt-daemon-config-nwfilter libvirt-daemon-system procps qemu-system-x86 util-linux ;;
 	versions) packages_of libvirtd && printf '%s\n' debian-archive-keyring mmdebstrap ;;
+	package) packages_of unit && printf '%s\n' lintian man-db rpm rpmlint ;;
 	guest) packages_of libvirtd && printf '%s\n' curl debian-archive-keyring e2fsprogs extlinux fdisk \
 		genisoimage mmdebstrap syslinux-common ;;
 	*) die "unknown lane $1; see the top of $0" ;;
@@ -159,7 +160,7 @@ $(cd "$here" && go list -m 2>&1)"
 }
 
 main() {
-	local lanes=(unit guest versions)
+	local lanes=(unit guest versions package)
 	if [ $# -gt 0 ]; then
 		if [ "$1" != --packages-for ] || [ $# = 1 ]; then die "usage: $0 [--packages-for LANE...]"; fi
 		lanes=("${@:2}")
