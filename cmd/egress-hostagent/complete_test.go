@@ -46,7 +46,7 @@ func TestProxyNamesAreCompleted(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- control.Serve(t.Context(), ln, fullAgent{}, control.Access{}, slog.New(slog.DiscardHandler))
+		ended <- control.Serve(t.Context(), ln, fullAgent{}, &control.Access{}, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(func() { <-ended })
 	for _, command := range []string{"status", "pause", "recreate", "adopt"} {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -168,12 +169,14 @@ func (s *served) wait(what string, cond func(status.Host) bool) status.Host {
 	}
 }
 
-// refused waits until the host says that its configuration is rejected, and
-// gives the message.
-func (s *served) refused() string {
+// refused waits until the host says that its configuration is rejected, with
+// all of these in the message.
+func (s *served) refused(parts ...string) {
 	s.t.Helper()
-	h := s.wait("the configuration is rejected", func(h status.Host) bool { return configRead(h).Status == status.False })
-	return configRead(h).Message
+	s.wait(fmt.Sprintf("the configuration is rejected with %q", parts), func(h status.Host) bool {
+		c := configRead(h)
+		return c.Status == status.False && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(c.Message, part) })
+	})
 }
 
 func configRead(h status.Host) status.Condition {
@@ -202,18 +205,14 @@ func TestCase160_Reload(t *testing.T) {
 
 	s.configure(large + "[limits]\nresync = \"soon\"\n")
 	s.reload()
-	if why := s.refused(); !strings.Contains(why, "config.toml:") || !strings.Contains(why, "resync") {
-		t.Errorf("the file's problem is not shown: %s", why)
-	}
+	s.refused("config.toml:", "resync")
 	s.tellsSystemd("ready; ", "resync")
 
 	if err := os.Remove(filepath.Join(s.dir, "config.toml")); err != nil {
 		t.Fatal(err)
 	}
 	s.reload()
-	if why := s.refused(); strings.Contains(why, "resync") {
-		t.Errorf("not about the missing file: %s", why)
-	}
+	s.refused("config.toml: no such file or directory")
 
 	s.configure(large + "[limits]\nactions = 3\n")
 	for range 100 {
@@ -259,9 +258,7 @@ func TestCase160_ReloadMovesThings(t *testing.T) {
 
 	s.configure(fmt.Sprintf("[specs]\ndir = \"%s/other\"\n[control]\nsocket = \"%[1]s/none/c.sock\"\n", s.dir))
 	s.reload()
-	if why := s.refused(); !strings.Contains(why, "none") {
-		t.Errorf("not about the socket's directory: %s", why)
-	}
+	s.refused("none/c.sock")
 	s.wait("q is ready still", func(h status.Host) bool { return len(h.Proxies) == 1 && h.Proxies[0].IsReady() })
 	s.configure(fmt.Sprintf("[specs]\ndir = \"%s/other\"\n", s.dir))
 	s.reload()
