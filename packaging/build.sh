@@ -9,8 +9,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PACKAGE_VERSION=$(packaging/version.sh "$1")
 dist=$2
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-GOARCH=$(go env GOARCH)
-export PACKAGE_VERSION SOURCE_DATE_EPOCH GOARCH
+PACKAGE_ARCH=$(go env GOARCH)
+export PACKAGE_VERSION PACKAGE_ARCH SOURCE_DATE_EPOCH
+# What is built from here on runs here.
+GOOS='' GOARCH=$(go env GOHOSTARCH)
+export GOOS GOARCH
+[ "$GOARCH" = "$PACKAGE_ARCH" ] || unset CC
 work=build/package
 
 changelog() {
@@ -21,8 +25,7 @@ changelog() {
 
 # tool: the agent with the command that writes man pages, for this machine.
 tool() {
-	GOOS='' GOARCH=$(go env GOHOSTARCH) go build -tags libvirt_dlopen,manpages -trimpath -buildmode=pie -buildvcs=false \
-		-o "$work/tool" ./cmd/egress-hostagent
+	go build -tags libvirt_dlopen,manpages -trimpath -buildmode=pie -buildvcs=false -o "$work/tool" ./cmd/egress-hostagent
 }
 
 # packed FILE...: compressed in place, with neither name nor time within.
