@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"time"
 
@@ -19,12 +18,6 @@ const (
 	DefaultBackoffMax = 30 * time.Second
 	DefaultStall      = 30 * time.Second
 )
-
-// maxRedirects is how many redirects one request follows.
-const maxRedirects = 5
-
-// maxHeaderBytes bounds what a server can make the client hold before a body.
-const maxHeaderBytes = 64 << 10
 
 // Options of a Client. A zero field means its default.
 type Options struct {
@@ -80,19 +73,7 @@ type Client struct {
 // New makes a Client. It does no I/O.
 func New(opt Options) *Client {
 	opt = opt.withDefaults()
-	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: opt.Stall, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: opt.RootCAs},
-		TLSHandshakeTimeout: opt.Stall,
-		ForceAttemptHTTP2:   true,
-		// Transparent decompression would hand over bytes that have another
-		// digest and another size than the object has.
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-		MaxIdleConnsPerHost:    2,
-		IdleConnTimeout:        90 * time.Second,
-	}
+	transport := newTransport(opt.Stall, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: opt.RootCAs}, nil)
 	return &Client{opt: opt, rt: &stallTransport{base: transport, limit: opt.Stall, now: opt.Now}}
 }
 
@@ -112,18 +93,4 @@ func (c *Client) retrying() *retryablehttp.Client {
 		Backoff:      c.backoff,
 		ErrorHandler: giveUp,
 	}
-}
-
-// checkRedirect follows https only, a few times, and takes away the Referer
-// that net/http sets: a signed URL would reach the next host in it. Cookies
-// and credentials are never set on a request, so none can follow.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	if req.URL.Scheme != "https" {
-		return &RedirectError{To: redact(req.URL), Reason: "only https is followed"}
-	}
-	if len(via) > maxRedirects {
-		return &RedirectError{To: redact(req.URL), Reason: "too many redirects"}
-	}
-	req.Header.Del("Referer")
-	return nil
 }

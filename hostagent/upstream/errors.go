@@ -11,8 +11,8 @@ import (
 var (
 	// ErrTooLarge: the body is larger than the caller's limit.
 	ErrTooLarge = errors.New("body is larger than the limit")
-	// ErrEncoded: the body came with a content coding though none was accepted.
-	ErrEncoded = errors.New("body is compressed in transfer though identity was asked for: turn the content coding off at the server")
+	// ErrEncoded: the body came with a content coding that was not asked for.
+	ErrEncoded = errors.New("body has a content coding that was not asked for: turn it off at the server")
 	// ErrScheme: the URL is not https.
 	ErrScheme = errors.New("only https URLs with a host are fetched")
 )
