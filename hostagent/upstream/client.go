@@ -3,7 +3,6 @@ package upstream
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -57,9 +56,7 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Jitter == nil {
-		o.Jitter = func(n time.Duration) time.Duration { return rand.N(n) }
-	}
+	o.Jitter = random(o.Jitter)
 	return o
 }
 
@@ -74,7 +71,7 @@ type Client struct {
 func New(opt Options) *Client {
 	opt = opt.withDefaults()
 	transport := newTransport(opt.Stall, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: opt.RootCAs}, nil)
-	return &Client{opt: opt, rt: &stallTransport{base: transport, limit: opt.Stall, now: opt.Now}}
+	return &Client{opt: opt, rt: &stallTransport{base: transport, header: opt.Stall, limit: opt.Stall, now: opt.Now}}
 }
 
 func (c *Client) http() *http.Client {
@@ -91,6 +88,6 @@ func (c *Client) retrying() *retryablehttp.Client {
 		RetryMax:     max(c.opt.Retries, 0),
 		CheckRetry:   checkRetry,
 		Backoff:      c.backoff,
-		ErrorHandler: giveUp,
+		ErrorHandler: c.giveUp,
 	}
 }

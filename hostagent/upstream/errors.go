@@ -3,7 +3,6 @@ package upstream
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 )
 
@@ -19,14 +18,6 @@ var (
 
 // ErrStalled means that an attempt made no progress for Options.Stall.
 var ErrStalled = errors.New("no progress, connection given up")
-
-// StatusError is a response other than 200.
-type StatusError struct{ Code int }
-
-// Error implements error. The server's own reason phrase is not repeated.
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("server answered %d %s", e.Code, http.StatusText(e.Code))
-}
 
 // RedirectError is a redirect that is not followed.
 type RedirectError struct {
@@ -56,6 +47,19 @@ type writeError struct{ error }
 
 func (e writeError) Unwrap() error { return e.error }
 
+// hidden is an error whose text may hold what a peer sent: it shows a text
+// without secrets instead.
+type hidden struct {
+	text string
+	err  error
+}
+
+// Error implements error.
+func (h *hidden) Error() string { return h.text }
+
+// Unwrap gives the cause.
+func (h *hidden) Unwrap() error { return h.err }
+
 // Redact gives a URL without its query and userinfo, for people.
 func Redact(rawURL string) string {
 	u, err := url.Parse(rawURL)
@@ -69,7 +73,7 @@ func Redact(rawURL string) string {
 // a password.
 func redact(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return shown.String()
+	return shorten(shown.String())
 }
 
 // plain takes the wrappers off that would print a whole URL.

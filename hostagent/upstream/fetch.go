@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -56,7 +55,7 @@ func (c *Client) Fetch(ctx context.Context, rawURL string, w io.Writer, limit in
 	if progress != nil {
 		progress = Throttle(c.opt.Now, progress)
 	}
-	b := &body{w: w, limit: limit, progress: progress}
+	b := &body{w: w, limit: limit, progress: progress, now: c.opt.Now}
 	req.SetResponseHandler(b.receive)
 	// The handler has read and closed the body; what is left of resp is done.
 	if _, err := c.retrying().Do(req); err != nil {
@@ -70,6 +69,7 @@ type body struct {
 	w        io.Writer
 	limit    int64
 	progress func(done, total int64)
+	now      func() time.Time
 	done     int64 // bytes of this attempt given to w
 }
 
@@ -78,9 +78,9 @@ type body struct {
 func (b *body) receive(resp *http.Response) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return &StatusError{Code: resp.StatusCode}
+		return newStatusError(resp, b.now())
 	}
-	if encoded(resp.Header) {
+	if len(codings(resp.Header)) > 0 {
 		return ErrEncoded
 	}
 	if resp.ContentLength > b.limit {
@@ -99,17 +99,6 @@ func (b *body) receive(resp *http.Response) error {
 		return b.write(p, resp.ContentLength)
 	}), resp.Body)
 	return err
-}
-
-// encoded tells whether a body is in another coding than identity. Codings are
-// a list, on one line or more, in any case (RFC 9110, 8.4 and 5.3).
-func encoded(h http.Header) bool {
-	for coding := range strings.SplitSeq(strings.Join(h.Values("Content-Encoding"), ","), ",") {
-		if c := strings.TrimSpace(coding); c != "" && !strings.EqualFold(c, "identity") {
-			return true
-		}
-	}
-	return false
 }
 
 // restart makes the writer forget an earlier attempt's bytes.

@@ -26,13 +26,14 @@ func checkRetry(ctx context.Context, resp *http.Response, err error) (bool, erro
 
 // transient tells whether another attempt can end differently.
 func transient(err error) bool {
-	for _, final := range []error{ErrTooLarge, ErrEncoded, ErrScheme} {
+	for _, final := range []error{ErrTooLarge, ErrEncoded, ErrScheme, ErrProxySettings} {
 		if errors.Is(err, final) {
 			return false
 		}
 	}
 	var (
 		status   *StatusError
+		proxy    *ProxyError
 		redirect *RedirectError
 		write    writeError
 		cert     *tls.CertificateVerificationError
@@ -42,6 +43,8 @@ func transient(err error) bool {
 	switch {
 	case errors.As(err, &status):
 		return retryStatus(status.Code)
+	case errors.As(err, &proxy):
+		return retryStatus(proxy.Code)
 	case errors.As(err, &redirect), errors.As(err, &write),
 		errors.As(err, &cert), errors.As(err, &name), errors.As(err, &unknown):
 		return false
@@ -52,7 +55,7 @@ func transient(err error) bool {
 // retryStatus tells whether a status speaks of the moment and not of the object.
 func retryStatus(code int) bool {
 	switch code {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
 		return false
@@ -64,11 +67,7 @@ func retryStatus(code int) bool {
 // exponential bound, or what the server asks for by Retry-After, never more
 // than longest. The library's own obeys any Retry-After.
 func (c *Client) backoff(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
-	bound := longest
-	if attempt < 30 && shortest<<attempt > 0 {
-		bound = min(longest, shortest<<attempt)
-	}
-	wait := c.opt.Jitter(bound + 1)
+	wait := c.opt.Jitter(doubled(shortest, longest, attempt) + 1)
 	if resp != nil && retryStatus(resp.StatusCode) {
 		if asked, ok := retryAfter(resp.Header.Get("Retry-After"), c.opt.Now()); ok {
 			wait += asked
@@ -77,30 +76,31 @@ func (c *Client) backoff(shortest, longest time.Duration, attempt int, resp *htt
 	return min(wait, longest)
 }
 
-// maxRetryAfter bounds a parsed Retry-After, so that no arithmetic overflows.
-const maxRetryAfter = 24 * time.Hour
+// MaxRetryAfter is the longest wait that a server can ask for.
+const MaxRetryAfter = time.Hour
 
 // retryAfter reads the header's two forms (RFC 9110, 10.2.3).
 func retryAfter(value string, now time.Time) (time.Duration, bool) {
-	if n, err := strconv.ParseUint(value, 10, 63); err == nil {
-		return time.Duration(min(n, uint64(maxRetryAfter/time.Second))) * time.Second, true
+	// A number that is out of range comes back as the largest one.
+	if n, err := strconv.ParseUint(value, 10, 63); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(n, uint64(MaxRetryAfter/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
 		return 0, false
 	}
-	return min(max(at.Sub(now), 0), maxRetryAfter), true
+	return min(max(at.Sub(now), 0), MaxRetryAfter), true
 }
 
 // giveUp turns the library's last state into an error of ours; the library's
 // own names the URL with its query. Nothing is read from the body any more: it
 // may never end.
-func giveUp(resp *http.Response, err error, _ int) (*http.Response, error) {
+func (c *Client) giveUp(resp *http.Response, err error, _ int) (*http.Response, error) {
 	if resp != nil {
 		resp.Body.Close()
 	}
 	if err == nil && resp != nil {
-		err = &StatusError{Code: resp.StatusCode}
+		err = newStatusError(resp, c.opt.Now())
 	}
 	return nil, plain(err)
 }

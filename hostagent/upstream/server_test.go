@@ -2,8 +2,10 @@ package upstream
 
 import (
 	"bytes"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,14 +23,24 @@ type server struct {
 
 func newServer(t *testing.T, h func(n int, w http.ResponseWriter, r *http.Request)) *server {
 	t.Helper()
+	return newServerWith(t, nil, h)
+}
+
+// newServerWith takes what the server shows and asks for; nil: httptest's own.
+// It speaks HTTP/2 to who wants it.
+func newServerWith(t *testing.T, config *tls.Config, h func(n int, w http.ResponseWriter, r *http.Request)) *server {
+	t.Helper()
 	s := &server{}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r)
 		n := len(s.requests)
 		s.mu.Unlock()
 		h(n, w, r)
 	}))
+	s.TLS, s.EnableHTTP2 = config, config != nil
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
 }

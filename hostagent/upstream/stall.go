@@ -16,9 +16,10 @@ const minProgress = 4 << 10
 // stallTransport ends an attempt that makes no progress for limit. The time a
 // caller takes between reads does not count.
 type stallTransport struct {
-	base  http.RoundTripper
-	limit time.Duration
-	now   func() time.Time
+	base   http.RoundTripper
+	header time.Duration // for the response header
+	limit  time.Duration // for each minProgress of body
+	now    func() time.Time
 }
 
 // CloseIdleConnections passes http.Client's request on; without it the client
@@ -32,7 +33,7 @@ func (s *stallTransport) CloseIdleConnections() {
 // RoundTrip implements http.RoundTripper.
 func (s *stallTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	timer := time.AfterFunc(s.limit, func() { cancel(ErrStalled) })
+	timer := time.AfterFunc(s.header, func() { cancel(ErrStalled) })
 	resp, err := s.base.RoundTrip(req.WithContext(ctx))
 	if !timer.Stop() && err == nil {
 		// A server that ends its answer because the client went away can win
