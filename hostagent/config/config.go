@@ -18,17 +18,19 @@ const DefaultPath = "/etc/egress-hostagent/config.toml"
 
 // Config is the agent's configuration, complete: defaults are applied.
 type Config struct {
-	Path    string // the file it was read from; empty for Default
-	Host    Host
-	Libvirt Libvirt
-	Specs   Specs
-	Tree    string // [tree] root: the image tree's directory
-	State   string // [state] dir: what the agent has to remember
-	Control Control
-	Catalog spec.Catalog // [images.KEY], [machine_types.KEY], [credentials.KEY], [defaults]
-	Policy  Policy
-	Probe   Probe
-	Limits  Limits
+	Path     string // the file it was read from; empty for Default
+	Host     Host
+	Libvirt  Libvirt
+	Specs    Specs
+	Manifest Manifest // [manifest] and [manifest.policy]
+	TLS      TLS
+	Tree     string // [tree] root: the image tree's directory
+	State    string // [state] dir: what the agent has to remember
+	Control  Control
+	Catalog  spec.Catalog // [images.KEY], [machine_types.KEY], [credentials.KEY], [defaults]
+	Policy   Policy
+	Probe    Probe
+	Limits   Limits
 }
 
 // Host is who the agent says it is. Empty fields are for the agent to fill in:
@@ -118,10 +120,11 @@ func Default() Config {
 			URI: "qemu:///system", Acceleration: KVM,
 			CallTimeout: 30 * time.Second, Keepalive: 5 * time.Second, AgentTimeout: 5 * time.Second,
 		},
-		Specs:   Specs{Dir: "/etc/egress-hostagent/proxies.d"},
-		Tree:    "/var/lib/libvirt/images/egress",
-		State:   "/var/lib/egress-hostagent",
-		Control: Control{Socket: "/run/egress-hostagent/control.sock"},
+		Specs:    Specs{Dir: "/etc/egress-hostagent/proxies.d"},
+		Manifest: Manifest{Interval: time.Minute, Wait: 50 * time.Second, Policy: remoteDefault()},
+		Tree:     "/var/lib/libvirt/images/egress",
+		State:    "/var/lib/egress-hostagent",
+		Control:  Control{Socket: "/run/egress-hostagent/control.sock"},
 		Catalog: spec.Catalog{
 			Images:       map[string]spec.Image{},
 			MachineTypes: map[string]spec.MachineType{},

@@ -30,7 +30,18 @@ func TestLoadFull(t *testing.T) {
 			URI: "test:///default", Acceleration: config.TCG,
 			CallTimeout: time.Minute, Keepalive: 10 * time.Second, AgentTimeout: 3 * time.Second,
 		},
-		Specs:   config.Specs{Dir: "/srv/proxies.d"},
+		Specs: config.Specs{Dir: "/srv/proxies.d"},
+		Manifest: config.Manifest{
+			URL: "http://fleet.example:8080/hosts/{host}.json", Interval: 10 * time.Second, InsecureHTTP: true,
+			Policy: spec.Remote{
+				Images: []string{}, MachineTypes: []string{"small"},
+				Networks: []spec.Network{{Network: "egress"}, {Bridge: "br1"}, {Direct: "eth1"}}, VLAN: true,
+				Addresses:  []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
+				ProbeHosts: []string{"connectivity.example"}, Credentials: map[string]string{"probe": "/etc/egress-hostagent/probe.credentials"},
+				SkipCleanup: true, MaxProxies: 20, MaxMemory: 64 * spec.GiB, MaxDisk: spec.TiB,
+			},
+		},
+		TLS:     config.TLS{CA: "/srv/tls/ca.pem", Cert: "/srv/tls/host.pem", Key: "/srv/tls/host.key"},
 		Tree:    "/srv/images/egress",
 		State:   "/srv/state",
 		Control: config.Control{Socket: "/run/egress/control.sock", Admins: []string{"deploy", "1000"}},
@@ -118,7 +129,7 @@ func TestLoadErrors(t *testing.T) {
 		return path
 	}
 	for _, path := range []string{
-		write("broken.toml", []byte("x")), write("unknown.toml", []byte("[manifest]\n")), write("big.toml", make([]byte, 2<<20)),
+		write("broken.toml", []byte("x")), write("unknown.toml", []byte("[manifests]\n")), write("big.toml", make([]byte, 2<<20)),
 	} {
 		_, err := config.Load(path)
 		if _, ok := errors.AsType[spec.Problems](err); !ok || errors.Is(err, fs.ErrNotExist) {

@@ -47,6 +47,7 @@ func (c *Config) decode(root *doc.Table) {
 	c.Control.Admins = doc.Strings(t, "admins", maxAdmins, admin)
 
 	c.decodeCatalog(root)
+	c.decodeManifest(root)
 
 	t = root.Table("policy")
 	c.Policy.AllowedCIDRs = doc.Strings(t, "allowed_cidrs", maxCIDRs, cidr)
@@ -104,6 +105,7 @@ func (c *Config) validate(root *doc.Table) {
 	}
 	c.validatePlaces(root)
 	c.validateDefaults(root)
+	c.validateManifest(root)
 }
 
 // validatePlaces keeps the agent's directories apart: each has files that
