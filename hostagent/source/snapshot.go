@@ -6,9 +6,11 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
 
-// OriginDir is the origin of proxies whose spec is a file of the watched
-// directory.
-const OriginDir = "dir"
+// The origins of specs.
+const (
+	OriginDir      = "dir"      // a file of the watched directory
+	OriginManifest = "manifest" // the document that is pulled over HTTPS
+)
 
 // Snapshot is all that one source says at one moment: always the whole, never
 // a difference.
@@ -18,7 +20,7 @@ const OriginDir = "dir"
 // means nothing.
 type Snapshot struct {
 	Origin   string
-	Location string    // for people: the directory
+	Location string    // for people: the directory or URL
 	Seq      uint64    // grows with each complete, error-free read
 	Read     time.Time // when this read ended
 	Synced   bool

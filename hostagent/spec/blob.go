@@ -20,6 +20,9 @@ import (
 //     quotes, and nothing else: a spec with CRLF line ends ships CRLF.
 //   - KEY_file: the file's bytes.
 //   - KEY_base64: what is left after removing exactly one layer.
+//
+// User-data has a fourth, user_data_template: the bytes of a template of the
+// same document.
 type blob struct {
 	key  string
 	most int // bytes
@@ -34,18 +37,30 @@ var (
 func (b blob) file() string   { return b.key + "_file" }
 func (b blob) base64() string { return b.key + "_base64" }
 
-// given gives the keys of the three that are there.
-func (b blob) given(t *doc.Table) []string {
+// keys gives those by which the document can be given.
+func (b blob) keys() []string {
 	keys := []string{b.key, b.file(), b.base64()}
-	return slices.DeleteFunc(keys, func(key string) bool { return !t.Has(key) })
+	if b == userDataBlob {
+		keys = append(keys, templateKey)
+	}
+	return keys
+}
+
+// given gives the keys that are there.
+func (b blob) given(t *doc.Table) []string {
+	return slices.DeleteFunc(b.keys(), func(key string) bool { return !t.Has(key) })
 }
 
 // read reads the document: nil when none of its keys is there, or what was
-// reported. open is nil where no file can be named.
-func (b blob) read(t *doc.Table, open Opener) Secret {
+// reported.
+func (b blob) read(t *doc.Table, from shelf) Secret {
 	given := b.given(t)
+	allowed := b.keys()
+	if from.templates == nil {
+		allowed = allowed[:3]
+	}
 	for _, key := range given[min(1, len(given)):] {
-		t.Fail(key, "is given beside %s; give at most one of %s, %s, %s", given[0], b.key, b.file(), b.base64())
+		t.Fail(key, "is given beside %s; give at most one of %s", given[0], strings.Join(allowed, ", "))
 	}
 	data := []byte(nil)
 	if text, ok := t.String(b.key); ok {
@@ -54,10 +69,13 @@ func (b blob) read(t *doc.Table, open Opener) Secret {
 	if decoded, ok := doc.Text(t, b.base64(), decodeBase64); ok {
 		data = decoded
 	}
-	if open == nil {
+	if from.open == nil {
 		t.Refuse(b.file(), fmt.Sprintf("no file of the host can be named here; give %s or %s", b.key, b.base64()))
 	} else if rel, ok := doc.Text(t, b.file(), relativeFile); ok && len(given) == 1 {
-		data = readFile(t, b.file(), rel, open)
+		data = readFile(t, b.file(), rel, from.open)
+	}
+	if b == userDataBlob {
+		data = from.template(t, data)
 	}
 	if len(given) != 1 {
 		return nil

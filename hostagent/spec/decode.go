@@ -25,7 +25,7 @@ func DecodeTOML(name, file string, data []byte, cat Catalog, open Opener) (Spec,
 	}
 	root := d.Root()
 	root.Refuse("name", "the file's stem is the proxy's name")
-	s := decodeTable(name, root, cat, open)
+	s := decodeTable(name, root, cat, shelf{open: open})
 	if err := d.Err(); err != nil {
 		return Spec{}, err
 	}
@@ -34,11 +34,11 @@ func DecodeTOML(name, file string, data []byte, cat Catalog, open Opener) (Spec,
 
 // decodeTable reads a spec from a table of any document. An error is left in the
 // document.
-func decodeTable(name string, t *doc.Table, cat Catalog, open Opener) Spec {
+func decodeTable(name string, t *doc.Table, cat Catalog, from shelf) Spec {
 	if err := CheckName(KindProxy, name); err != nil {
 		t.Fail("", "%v", err)
 	}
-	d := decode(t, open)
+	d := decode(t, from)
 	own := d.own(t)
 	d.complete(t, cat.Defaults)
 	s := d.validate(t, name, cat)
@@ -68,7 +68,7 @@ type draft struct {
 
 // decode reads every key the document may have. It reports what is wrong with
 // a value by itself; how values fit together is validate's.
-func decode(t *doc.Table, open Opener) draft {
+func decode(t *doc.Table, from shelf) draft {
 	var d draft
 	d.image, _ = doc.Text(t, "image", named(KindImage))
 	d.machineType, _ = doc.Text(t, "machine_type", named(KindMachineType))
@@ -78,9 +78,9 @@ func decode(t *doc.Table, open Opener) draft {
 	d.disk, _ = doc.Text(t, "disk", ParseDisk)
 	port, _ := t.Int("port", 1, 65535)
 	d.port = int(port)
-	d.userData = userDataBlob.read(t, open)
-	d.vendorData = vendorDataBlob.read(t, open)
-	if conf := networkConfBlob.read(t, open); len(conf) > 0 {
+	d.userData = userDataBlob.read(t, from)
+	d.vendorData = vendorDataBlob.read(t, from)
+	if conf := networkConfBlob.read(t, from); len(conf) > 0 {
 		d.networkConf = conf
 	}
 	d.vars = decodeVars(t.Table("vars"))

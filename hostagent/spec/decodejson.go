@@ -18,7 +18,7 @@ func DecodeJSON(name, file string, data []byte, cat Catalog) (Spec, error) {
 		return Spec{}, err
 	}
 	d.Root().Refuse("name", "the name is given outside the object")
-	s := DecodeTable(name, d.Root(), cat)
+	s := DecodeTable(name, d.Root(), cat, nil)
 	if err := d.Err(); err != nil {
 		return Spec{}, err
 	}
@@ -28,7 +28,8 @@ func DecodeJSON(name, file string, data []byte, cat Catalog) (Spec, error) {
 // DecodeTable reads the spec of the proxy called name from a table of a document
 // of many, as DecodeJSON does from a whole one. Problems are left in the table's
 // document: what is returned may be used only when that document's Err is nil.
-// The key name is for the caller to read, who got the name from it.
-func DecodeTable(name string, t *doc.Table, cat Catalog) Spec {
-	return decodeTable(name, t, cat, nil)
+// The key name is for the caller to read, who got the name from it. templates are
+// those of the document; nil where it can have none.
+func DecodeTable(name string, t *doc.Table, cat Catalog, templates Templates) Spec {
+	return decodeTable(name, t, cat, shelf{templates: templates})
 }

@@ -105,7 +105,7 @@ func TestDecodeTable(t *testing.T) {
 	var got []spec.Spec
 	for _, p := range d.Root().Tables("proxies", 10) {
 		name, _ := p.String("name")
-		s := spec.DecodeTable(name, p, catalog())
+		s := spec.DecodeTable(name, p, catalog(), nil)
 		if p.Failed() != (name != "a") {
 			t.Errorf("%s failed: %v", name, p.Failed())
 		}

@@ -28,6 +28,7 @@ const (
 	KindBridge      = "bridge"
 	KindInterface   = "interface" // of the host
 	KindCredentials = "credentials"
+	KindTemplate    = "template"
 )
 
 const nameRule = `allowed: a letter or digit, then letters, digits, "_", "." and "-"`
@@ -39,7 +40,7 @@ var (
 
 // CheckName tells whether name may become an identifier: a file's name, a
 // domain's name, a label. Every name of proxies, hosts, images, machine types,
-// networks, bridges, interfaces and credentials passes it before it is used. The error says what would
+// networks, bridges, interfaces, credentials and templates passes it before it is used. The error says what would
 // have gone wrong.
 func CheckName(kind, name string) error {
 	most := MaxName

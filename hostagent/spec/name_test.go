@@ -52,7 +52,7 @@ var hostile = map[string]string{
 func TestI13_HostileNames(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{
-		spec.KindProxy, spec.KindHost, spec.KindHostID, spec.KindImage, spec.KindMachineType, spec.KindNetwork, spec.KindBridge, spec.KindInterface, spec.KindCredentials,
+		spec.KindProxy, spec.KindHost, spec.KindHostID, spec.KindImage, spec.KindMachineType, spec.KindNetwork, spec.KindBridge, spec.KindInterface, spec.KindCredentials, spec.KindTemplate,
 	} {
 		for name, consequence := range hostile {
 			err := spec.CheckName(kind, name)

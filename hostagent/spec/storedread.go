@@ -39,7 +39,7 @@ func readStored(t *doc.Table) Spec {
 	} {
 		present(t, key)
 	}
-	d := decode(t, nil)
+	d := decode(t, shelf{})
 	for _, b := range []blob{userDataBlob, vendorDataBlob, networkConfBlob} {
 		t.Refuse(b.key, "a stored spec has it in base64")
 		t.Refuse(b.file(), "a stored spec has its content in base64")

@@ -22,7 +22,7 @@ func TestI12_OnlyTheAgentReadsIt(t *testing.T) {
 	save(t, dir, put(Spec, "a", "2"))
 	want := map[string]fs.FileMode{
 		".": fs.ModeDir | 0o700, "host": fs.ModeDir | 0o700, "proxy": fs.ModeDir | 0o700, "spec": fs.ModeDir | 0o700,
-		"tombstone": fs.ModeDir | 0o700, "rejected": fs.ModeDir | 0o700, ".lock": 0o600,
+		"tombstone": fs.ModeDir | 0o700, "manifest": fs.ModeDir | 0o700, "rejected": fs.ModeDir | 0o700, ".lock": 0o600,
 		"host/host.json": 0o600, "spec/a.json": 0o600, "spec/b.json": 0o600, "rejected/spec-b.json.0": 0o600,
 	}
 	got := map[string]fs.FileMode{}

@@ -26,9 +26,10 @@ const (
 	Proxy     Kind = "proxy"
 	Spec      Kind = "spec"
 	Tombstone Kind = "tombstone"
+	Manifest  Kind = "manifest" // what the manifest source keeps
 )
 
-var kinds = [...]Kind{Host, Proxy, Spec, Tombstone}
+var kinds = [...]Kind{Host, Proxy, Spec, Tombstone, Manifest}
 
 // maxKey bounds a key, in bytes: with what is added to it, it stays a file
 // name of at most 255.

@@ -31,6 +31,13 @@ func (t *Table) Tables(key string, most int) []*Table {
 	return out
 }
 
+// Empty tells whether key is an array without elements, for who takes such a one.
+func (t *Table) Empty(key string) bool {
+	v, _ := t.value(key)
+	list := elements(v)
+	return list != nil && len(list) == 0
+}
+
 // Strings gives the elements of key's array of strings, at most most of them,
 // each passed through parse.
 func Strings[T any](t *Table, key string, most int, parse func(string) (T, error)) []T {

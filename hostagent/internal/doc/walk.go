@@ -84,6 +84,19 @@ func (t *Table) Fail(key, format string, args ...any) {
 	t.doc.problems = append(t.doc.problems, t.problem(key, fmt.Sprintf(format, args...)))
 }
 
+// FailAt is Fail for a path that leads on from the table, as problems show it:
+// "network[0].bridge".
+func (t *Table) FailAt(path, message string) {
+	if path != "" {
+		if t.path != "" {
+			path = "." + path
+		}
+		t.doc.problems = append(t.doc.problems, t.doc.problem(t.path+path, t.path, message))
+		return
+	}
+	t.Fail("", "%s", message)
+}
+
 // Failed tells whether a problem of the table, or of one inside it, has been
 // reported so far: what follows from it need not be told too. Unknown keys are
 // found by Err only.

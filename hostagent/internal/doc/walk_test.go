@@ -193,3 +193,26 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestFailAt(t *testing.T) {
+	t.Parallel()
+	d, err := ParseJSON("f", []byte("{\"a\": {\n\"n\": [{\"x\": 1}]}}"), MaxSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := d.Root().Table("a")
+	a.FailAt("n[0].x", "no")
+	a.FailAt("n[1].x", "not there")
+	a.FailAt("", "as a whole")
+	d.Root().FailAt("a.n[0]", "from the root")
+	for _, table := range a.Tables("n", 1) {
+		table.Int("x", 0, 1)
+	}
+	want := "f:1:2: a.n[1].x: not there\nf:1:2: a: as a whole\nf:2:7: a.n[0]: from the root\nf:2:8: a.n[0].x: no"
+	if diff := cmp.Diff(want, fmt.Sprint(d.Err())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if d.Root().Empty("none") || a.Empty("n") {
+		t.Error("what is absent, or has elements, is not empty")
+	}
+}
