@@ -1,7 +1,8 @@
 # Targets a contributor types. "make help" lists them.
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.version=$(VERSION) -extldflags=-Wl,-z,relro,-z,now
+BUILT   := $(shell git log -1 --format=%cI 2>/dev/null)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.builtAt=$(BUILT) -extldflags=-Wl,-z,relro,-z,now
 LANES   := go run ./testdata/lab/lanes
 FUZZTIME ?= 30s
 

@@ -38,8 +38,8 @@ var layers = map[string][]string{
 	"hostagent/virt":     {"hostagent/observe"},
 	"hostagent/virttest": {"hostagent/observe"},
 	"cmd/egress-hostagent": {"hostagent", "hostagent/apply", "hostagent/config", "hostagent/control", "hostagent/domxml", "hostagent/image",
-		"hostagent/observe", "hostagent/order", "hostagent/plan", "hostagent/probe", "hostagent/source", "hostagent/spec", "hostagent/state",
-		"hostagent/status", "hostagent/virt", "seed"},
+		"hostagent/observe", "hostagent/order", "hostagent/plan", "hostagent/probe", "hostagent/source", "hostagent/source/manifest",
+		"hostagent/spec", "hostagent/state", "hostagent/status", "hostagent/upstream", "hostagent/virt", "seed"},
 	"hostagent/internal/lint": {},
 	"packaging/man":           {}, // of the built packages, and of tests; the agent itself has none of it
 }

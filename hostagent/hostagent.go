@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,13 @@ type Source interface {
 	Rescan()
 }
 
+// Manifest is the pulled manifest besides its specs, for which it is a Source.
+type Manifest interface {
+	Status() status.Manifest
+	// Reset forgets which revisions were taken.
+	Reset() error
+}
+
 // Prober probes a proxy.
 type Prober interface {
 	Probe(ctx context.Context, t probe.Target) probe.Result
@@ -84,6 +92,7 @@ type Parts struct {
 	Tree       Tree
 	Executor   *apply.Executor
 	Sources    []Source
+	Manifest   Manifest // nil: none is pulled
 	Prober     Prober
 	Host       Host
 	State      State
@@ -146,6 +155,11 @@ func (a *Agent) Status() status.Host {
 	h.Time = a.p.Now()
 	h.Link = link(a.p.Hypervisor.Stats())
 	h.Problems = a.p.Problems
+	if a.p.Manifest != nil {
+		m := a.p.Manifest.Status()
+		h.Manifest = &m
+		h.Conditions = append(slices.Clone(h.Conditions), manifestFresh(m, h.Time))
+	}
 	h.Goroutines = runtime.NumGoroutine()
 	return h
 }

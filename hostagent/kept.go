@@ -22,6 +22,8 @@ type Kept struct {
 	// Specs are the last good specs, by origin and name: what stands while a
 	// source can not be read.
 	Specs map[string]map[string]source.Entry
+	// Manifest are the manifest source's own entries.
+	Manifest []state.Entry
 
 	sums map[string][32]byte     // of the entries that Specs were read from, by name
 	lost map[state.Kind][]string // keys of entries that are not on disk as they are here
@@ -94,6 +96,8 @@ func (k *Kept) read(e state.Entry, now time.Time) error {
 		k.Memory.Proxies[e.Key] = p
 	case state.Spec:
 		return k.readSpec(e)
+	case state.Manifest:
+		k.Manifest = append(k.Manifest, e)
 	}
 	return nil
 }

@@ -18,6 +18,9 @@ var ErrRewire = errors.New("the agent has taken on another host id and starts an
 // Obey implements the control API's backend: it hands an order to the planner
 // and waits until what it changed is on disk.
 func (a *Agent) Obey(ctx context.Context, o order.Order) (string, error) {
+	if o.Verb == order.ResetManifest { // no proxy is concerned, and no planning
+		return a.resetManifest()
+	}
 	id := a.orders.Add(1)
 	reply := make(chan Answered, 1)
 	a.waiting.Store(id, reply)

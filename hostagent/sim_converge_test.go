@@ -7,6 +7,7 @@ import (
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/domxml"
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 	"github.com/egress-proxies/egress-hostagent/hostagent/virttest"
 )
@@ -68,7 +69,7 @@ func (s *storm) checkName(name string) int {
 			incs = append(incs, i.Instance)
 		}
 	}
-	orphan := p.Origin == originManifest && s.cfg.one
+	orphan := p.Origin == source.OriginManifest && s.cfg.one
 	if !listed && !orphan {
 		if there || len(incs) > 0 || p.Name != "" {
 			s.blame("%s is left although nobody lists it: domain %v, incarnations %v, %s", name, there, incs, brief(p))

@@ -8,6 +8,7 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/observe"
 	"github.com/egress-proxies/egress-hostagent/hostagent/order"
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -109,7 +110,7 @@ func (s *storm) halfHeard() {
 	s.say("scene: the config is edited, and the manifest is not heard of")
 	s.nextCfg.memory = 640 - s.nextCfg.memory // 256 or 384
 	s.boot()
-	s.late = slices.DeleteFunc(s.late, func(r reply) bool { return r.what == "read "+originManifest })
+	s.late = slices.DeleteFunc(s.late, func(r reply) bool { return r.what == "read "+source.OriginManifest })
 	s.let(time.Minute)
 	s.readSources()
 	s.let(2 * time.Minute)

@@ -12,9 +12,6 @@ import (
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 )
 
-// originManifest is a second source of specs.
-const originManifest = "manifest"
-
 // canary is in all user-data, and must be nowhere else.
 const canary = "k4n4ry"
 
@@ -43,6 +40,7 @@ type desk struct {
 	inDoubt bool
 	seq     uint64
 	last    map[string]source.Entry // of the last read that was not in doubt
+	pub     *publisher              // of the manifest; nil: it is the directory
 }
 
 // restore is a source that has just been started.
@@ -55,7 +53,11 @@ func (k *desk) restore(kept map[string]source.Entry) {
 }
 
 // read reads the source.
-func (k *desk) read(now time.Time, decode func(string, doc) spec.Spec) SourceRead {
+func (k *desk) read(s *storm) SourceRead {
+	if k.pub != nil {
+		return SourceRead{k.pub.read(s)}
+	}
+	now, decode := s.now, s.decode
 	snap := source.Snapshot{Origin: k.origin, Synced: !k.inDoubt, Problem: "simulated doubt"}
 	if !k.inDoubt {
 		k.seq++
@@ -100,7 +102,7 @@ func (s *storm) decode(name string, d doc) spec.Spec {
 // readSources has the agent's sources read.
 func (s *storm) readSources() {
 	for _, k := range s.configured() {
-		s.late = append(s.late, reply{"read " + k.origin, s.now, 0, func() Event { return k.read(s.now, s.decode) }})
+		s.late = append(s.late, reply{"read " + k.origin, s.now, 0, func() Event { return k.read(s) }})
 	}
 }
 

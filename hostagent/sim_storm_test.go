@@ -138,6 +138,10 @@ func (s *storm) boot() {
 		parts.Settings.Origins, s.cfg.image, s.cfg.memory)
 	s.watchBoot()
 	for _, k := range s.desks {
+		if k.pub != nil {
+			k.pub.restart(parts.Kept, s.store, func() time.Time { return s.now })
+			continue
+		}
 		k.restore(parts.Kept.Specs[k.origin])
 	}
 	if s.linkDown {

@@ -42,12 +42,13 @@ func (s *storm) newWorld() {
 	s.world = world{
 		desks: []*desk{
 			{origin: source.OriginDir, docs: map[string]doc{}, aside: map[string]doc{}},
-			{origin: originManifest, docs: map[string]doc{}, aside: map[string]doc{}},
+			{origin: source.OriginManifest, docs: map[string]doc{}, aside: map[string]doc{}},
 		},
 		nextCfg: simConfig{memory: 256},
 		fragile: map[string]bool{}, clones: map[string]string{}, silence: 1 << 30, meddling: 1 << 30, manifests: 2 + s.rng.IntN(5),
 		budget: 1 + s.rng.IntN(2),
 	}
+	s.desks[1].pub = newPublisher(s.rng.Uint64(), s.desks[1])
 	s.memory = 8 << 30
 }
 

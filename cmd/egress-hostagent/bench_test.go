@@ -20,7 +20,7 @@ import (
 func BenchmarkNoopPass(b *testing.B) {
 	const n = 1000
 	h := newHall(b)
-	w := wire(h.cfg, testIdentity, hostagent.Kept{}, nil)
+	w := wire(h.cfg, testIdentity, hostagent.Kept{}, nil, nil)
 	if err := w.tree.InitMarker(); err != nil {
 		b.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func crashing(dir string, hv *borrowed, n *counter) (*hostagent.Agent, func(), e
 	kept := hostagent.Restore(content, time.Now(), func(e state.Entry, why error) {
 		content.Problems = append(content.Problems, st.Reject(e, why))
 	})
-	w := wire(cfg, testIdentity, kept, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	w := wire(cfg, testIdentity, kept, nil, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	hv.connected()
 	tree := image.New(cfg.Tree, testIdentity.ID, image.WithStep(func(step string) error { return n.step("tree: " + step) }))
 	w.parts.Hypervisor, w.parts.Executor.Hypervisor = hv, hv

@@ -70,7 +70,7 @@ func (h *crashHost) connect() {
 	h.t.Helper()
 	cfg := config.Default()
 	cfg.Libvirt.URI = virttest.NodeURI(h.t, virttest.ForeignDomains()...)
-	h.conn = wire(cfg, testIdentity, hostagent.Kept{}, slog.New(slog.DiscardHandler)).conn
+	h.conn = wire(cfg, testIdentity, hostagent.Kept{}, nil, slog.New(slog.DiscardHandler)).conn
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = h.conn.Run(ctx) }()

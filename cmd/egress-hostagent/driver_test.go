@@ -69,7 +69,7 @@ func newHall(t testing.TB) *hall {
 	sum := sha256.Sum256(b)
 	h.configure(fmt.Sprintf("[images.debian]\nsource = %q\nsha256 = %q\n[images.wrong]\nsource = %q\nsha256 = %q\n",
 		img, hex.EncodeToString(sum[:]), img, strings.Repeat("0", 64)), virttest.NodeURI(t, virttest.ForeignDomains()...))
-	h.conn = wire(h.cfg, testIdentity, hostagent.Kept{}, slog.New(slog.DiscardHandler)).conn
+	h.conn = wire(h.cfg, testIdentity, hostagent.Kept{}, nil, slog.New(slog.DiscardHandler)).conn
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = h.conn.Run(ctx) }()
@@ -121,7 +121,7 @@ func (h *hall) start() {
 		h.t.Fatal(err)
 	}
 	kept := hostagent.Restore(content, time.Now(), func(e state.Entry, why error) { h.t.Errorf("state entry %s: %v", e.Key, why) })
-	w := wire(h.cfg, who, kept, slog.New(slog.DiscardHandler))
+	w := wire(h.cfg, who, kept, nil, slog.New(slog.DiscardHandler))
 	w.parts.Hypervisor, w.parts.Executor.Hypervisor = stays{h.conn}, h.conn
 	w.parts.State, w.parts.Alive = st, func(status.Host) {}
 	h.agent = hostagent.New(w.parts)

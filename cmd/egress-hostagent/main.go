@@ -19,6 +19,10 @@ import (
 // version is set by the linker at release.
 var version = "dev"
 
+// builtAt is the time of its source, in RFC 3339, set by the linker at release: a
+// clock that is earlier is wrong.
+var builtAt string
+
 // Exit codes. 78 is EX_CONFIG of sysexits.h: the unit does not restart on it.
 const (
 	exitError      = 1
@@ -79,7 +83,7 @@ not run, 78 the configuration is wrong.`,
 	c.Version = version
 	group(c)
 	c.AddCommand(runCommand(o), validateCommand(o), planCommand(o), statusCommand(o), listCommand(o),
-		seedCommand(o), doctorCommand(o), initTreeCommand(o), versionCommand())
+		seedCommand(o), manifestCommand(o), doctorCommand(o), initTreeCommand(o), versionCommand())
 	c.AddCommand(orderCommands(o)...)
 	c.AddCommand(buildCommands()...)
 	for _, sub := range c.Commands() {

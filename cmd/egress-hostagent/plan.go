@@ -34,7 +34,7 @@ its first step only.`,
 			ctx, cancel := waitContext(cmd.Context(), lookDeadline)
 			defer cancel()
 			defer linkUp(ctx, w)()
-			actions, host, err := hostagent.DryRun(ctx, w.parts, []source.Snapshot{w.dir.ReadOnce()})
+			actions, host, err := hostagent.DryRun(ctx, w.parts, w.snapshots())
 			printPlan(cmd.OutOrStdout(), actions, host)
 			if err != nil { // the plan's first lines have said it
 				return &codedError{exitError, errQuiet}
@@ -42,6 +42,16 @@ its first step only.`,
 			return nil
 		},
 	}
+}
+
+// snapshots reads the directory, and takes the manifest as the agent last kept it:
+// a dry run asks no server.
+func (w wired) snapshots() []source.Snapshot {
+	out := []source.Snapshot{w.dir.ReadOnce()}
+	if w.pull != nil {
+		out = append(out, w.pull.Snapshot())
+	}
+	return out
 }
 
 // linkUp runs the link to libvirt and waits until it is up or ctx ends. The

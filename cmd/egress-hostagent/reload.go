@@ -72,13 +72,19 @@ func (d *daemonRun) retune(ctx context.Context, agent *hostagent.Agent, w wired,
 		return
 	}
 	w.dir.Redecode(decoder(next))
+	if w.pull != nil {
+		w.pull.Judge(manifestRules(next, w.who))
+	}
 	d.log.Info("configuration reloaded", "file", d.o.config)
 }
 
 // anew tells whether what differs between two configurations can be had only
 // by making the agent anew: who it is, and where things are.
 func anew(old, next config.Config) bool {
-	next.Host.Name = old.Host.Name
+	if next.Manifest.URL == "" { // else a manifest is for a host of that name
+		next.Host.Name = old.Host.Name
+	}
+	next.Manifest.Policy = old.Manifest.Policy
 	next.Control.Admins = old.Control.Admins
 	next.Catalog, next.Policy, next.Probe, next.Limits = old.Catalog, old.Policy, old.Probe, old.Limits
 	return !reflect.DeepEqual(old, next)

@@ -121,13 +121,14 @@ func (d *daemonRun) once(ctx context.Context) (next *config.Config, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := wire(d.cfg, who, kept, d.log)
-	w.parts.State, w.parts.Problems, w.parts.Alive = st, content.Problems, d.health.alive
+	w := wire(d.cfg, who, kept, st, d.log)
+	w.parts.Problems, w.parts.Alive = content.Problems, d.health.alive
 	agent := hostagent.New(w.parts)
 	agent.RefuseConfig(ctx, d.refused)
 	d.lookUpAdmins()
+	w.pull.warnOfCredentials(d.log)
 	d.log.Info("started", "version", version, "host_id", w.parts.Settings.Policy.HostID,
-		"libvirt", d.cfg.Libvirt.URI, "specs", d.cfg.Specs.Dir, "tree", d.cfg.Tree)
+		"libvirt", d.cfg.Libvirt.URI, "specs", d.cfg.Specs.Dir, "manifest", d.cfg.Manifest.URL, "tree", d.cfg.Tree)
 	d.last = nil
 	d.health.notify(daemon.SdNotifyReady)
 	next, err = d.serve(ctx, ln, agent, w)

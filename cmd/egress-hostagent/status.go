@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/control"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -185,9 +186,14 @@ func printHost(out io.Writer, host status.Host) {
 		wrap(out, "! ", p)
 	}
 	for _, s := range host.Sources {
-		fmt.Fprintf(out, "source %s %s: %d proxies, %s\n", s.Origin, s.Location, s.Proxies, readAge(s, host.Time))
+		fmt.Fprintf(out, "source %s %s: %d proxies, %s\n", s.Origin, printable(s.Location), s.Proxies, sourceAge(s, host))
 		for _, p := range s.Problems {
 			wrap(out, "! ", p)
+		}
+	}
+	if host.Manifest != nil {
+		for _, line := range credentialTroubles(*host.Manifest) {
+			wrap(out, "! ", line)
 		}
 	}
 	fmt.Fprintln(out, "domains: "+counts(host.Counts))
@@ -225,6 +231,19 @@ func printTable(out io.Writer, host status.Host) {
 		fmt.Fprintln(tw, strings.TrimRight(strings.Join(r, "\t"), "\t"))
 	}
 	_ = tw.Flush()
+}
+
+// sourceAge says how old what a source says is.
+func sourceAge(s status.Source, host status.Host) string {
+	age := readAge(s, host.Time)
+	m := host.Manifest
+	if s.Origin != source.OriginManifest || m == nil || m.Revision == 0 {
+		return age
+	}
+	if m.FromCache {
+		return fmt.Sprintf("revision %d, kept from before, %s", m.Revision, age)
+	}
+	return fmt.Sprintf("revision %d, %s", m.Revision, age)
 }
 
 func readAge(s status.Source, now time.Time) string {

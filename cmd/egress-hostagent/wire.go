@@ -86,15 +86,16 @@ type wired struct {
 	parts hostagent.Parts
 	conn  *virt.Conn
 	dir   *source.Dir
+	pull  *pulled // nil: no manifest is configured
 	tree  *image.Tree
 }
 
 // addressStale is three times the slowest pace of the address reads.
 const addressStale = 3 * time.Minute
 
-// wire builds the agent's parts, with what an earlier run kept. It opens
-// nothing.
-func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger) wired {
+// wire builds the agent's parts, with what an earlier run kept and where it
+// keeps more. It opens nothing.
+func wire(cfg config.Config, who identity, kept hostagent.Kept, keep hostagent.State, log *slog.Logger) wired {
 	who.takeOn(kept)
 	id := who.ID
 	w := wired{
@@ -119,6 +120,7 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 			Note: func(proxy, text string) { log.Info("note", "proxy", proxy, "text", text) },
 		},
 		Sources: []hostagent.Source{w.dir},
+		State:   keep,
 		Prober:  t.Prober,
 		Host:    hostNetwork{},
 		Actions: t.Actions,
@@ -126,6 +128,9 @@ func wire(cfg config.Config, who identity, kept hostagent.Kept, log *slog.Logger
 		Log:     log,
 	}
 	w.dir.Restore(kept.Specs[source.OriginDir], kept.Memory.SpecDir)
+	if w.pull = pull(cfg, who, kept, keep, log); w.pull != nil {
+		w.parts.Sources, w.parts.Manifest = append(w.parts.Sources, w.pull), w.pull
+	}
 	return w
 }
 
@@ -135,12 +140,20 @@ func tuning(cfg config.Config, who identity) hostagent.Tuning {
 		Settings: hostagent.Settings{
 			Host: who.Name, Version: version, URI: cfg.Libvirt.URI, Images: cfg.Catalog.Images,
 			Resync: cfg.Limits.Resync, ProbeInterval: cfg.Probe.Interval,
-			Origins: []string{source.OriginDir},
+			Origins: origins(cfg),
 			Policy:  policy(cfg, who),
 		},
 		Prober:  probe.Prober{Timeout: cfg.Probe.Timeout},
 		Actions: cfg.Limits.Actions,
 	}
+}
+
+// origins are the sources that the configuration has, the one that wins first.
+func origins(cfg config.Config) []string {
+	if cfg.Manifest.URL == "" {
+		return []string{source.OriginDir}
+	}
+	return []string{source.OriginDir, source.OriginManifest}
 }
 
 // quietly wires parts for a command that looks and prints, and logs nothing.
@@ -153,7 +166,7 @@ func quietly(o *options) (config.Config, wired, error) {
 	if err != nil {
 		return cfg, wired{}, err
 	}
-	return cfg, wire(cfg, who, peek(cfg, who.Own), slog.New(slog.DiscardHandler)), nil
+	return cfg, wire(cfg, who, peek(cfg, who.Own), nil, slog.New(slog.DiscardHandler)), nil
 }
 
 // peek reads the agent's state as far as this user may. What can not be read

@@ -13,7 +13,7 @@ import (
 // Verb is what is ordered.
 type Verb string
 
-// Verbs. All but Release take a proxy's name.
+// Verbs. All but Release and ResetManifest take a proxy's name.
 const (
 	Recreate Verb = "recreate" // make the guest anew, on a fresh overlay
 	Delete   Verb = "delete"   // remove a proxy that no source lists
@@ -22,6 +22,8 @@ const (
 	Pause    Verb = "pause"    // keep the hands off
 	Resume   Verb = "resume"   // end a pause, a crash loop's wait or a stopped roll-out
 	Release  Verb = "release"  // let a held set of changes go on
+	// ResetManifest forgets which revisions of the manifest were taken.
+	ResetManifest Verb = "manifest reset"
 )
 
 // Order is one order. By says who gave it, for the log.
@@ -54,6 +56,10 @@ func (o Order) Check() error {
 		if !digestForm.MatchString(o.Digest) {
 			return fmt.Errorf("release needs the digest that status shows with the held set: 12 hex digits")
 		}
+	case ResetManifest:
+		if o.All || o.Name != "" || o.Digest != "" {
+			return fmt.Errorf("%s takes nothing", o.Verb)
+		}
 	default:
 		return fmt.Errorf("there is no order %.40q", string(o.Verb))
 	}
@@ -65,6 +71,8 @@ func (o Order) String() string {
 	switch {
 	case o.All:
 		return string(o.Verb) + " --all"
+	case o.Verb == ResetManifest:
+		return string(o.Verb)
 	case o.Verb == Release:
 		return string(o.Verb) + " " + o.Digest
 	}

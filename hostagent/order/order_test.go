@@ -28,6 +28,8 @@ func TestCheck(t *testing.T) {
 		{order.Order{Verb: order.Release, Digest: strings.ToUpper(digest)}, "12 hex digits"},
 		{order.Order{Verb: order.Release, Digest: digest, Name: "a"}, "nothing else"},
 		{order.Order{Verb: order.Release, Digest: digest, All: true}, "nothing else"},
+		{order.Order{Verb: order.ResetManifest}, ""},
+		{order.Order{Verb: order.ResetManifest, Name: "a"}, "takes nothing"},
 		{order.Order{}, `no order ""`},
 		{order.Order{Verb: "Pause", Name: "a"}, `no order "Pause"`},
 		{order.Order{Verb: order.Verb(strings.Repeat("x", 4000))}, `no order "` + strings.Repeat("x", 40) + `"`},
@@ -57,6 +59,7 @@ func TestString(t *testing.T) {
 		"delete edge1":      {Verb: order.Delete, Name: "edge1", By: "root"},
 		"pause --all":       {Verb: order.Pause, All: true},
 		"resume edge1":      {Verb: order.Resume, Name: "edge1"},
+		"manifest reset":    {Verb: order.ResetManifest},
 		"release " + digest: {Verb: order.Release, Digest: digest},
 	} {
 		if got := o.String(); got != want {

@@ -37,9 +37,10 @@ const (
 	LibvirtConnected = "LibvirtConnected"
 	ImageTree        = "ImageTree"
 	SpecsRead        = "SpecsRead"
-	NothingHeld      = "NothingHeld" // no mass change waits for an operator
-	RollOut          = "RollOut"     // changed proxies come back
-	Acting           = "Acting"      // the agent does what it finds to do
+	ManifestFresh    = "ManifestFresh" // where a manifest is pulled: somebody renews it before it expires
+	NothingHeld      = "NothingHeld"   // no mass change waits for an operator
+	RollOut          = "RollOut"       // changed proxies come back
+	Acting           = "Acting"        // the agent does what it finds to do
 )
 
 // Condition is one fact with its reason. Since is when Status last changed.
@@ -116,12 +117,44 @@ func (p Proxy) IsReady() bool {
 
 // Source is the state of one source of desired state.
 type Source struct {
-	Origin   string    `json:"origin"` // "dir"
+	Origin   string    `json:"origin"` // "dir" or "manifest"
 	Location string    `json:"location"`
 	Synced   bool      `json:"synced"`
 	LastRead time.Time `json:"last_read"`
 	Proxies  int       `json:"proxies"`
 	Problems []string  `json:"problems,omitempty"`
+}
+
+// Manifest is what there is to know of a pulled manifest. The specs are as those
+// of any source.
+type Manifest struct {
+	Revision   int64     `json:"revision"`             // of the document that stands; 0: none does
+	Digest     string    `json:"digest,omitempty"`     // SHA-256 of it, 64 hex digits
+	Key        string    `json:"key,omitempty"`        // whose signature it has
+	IssuedAt   time.Time `json:"issued_at,omitzero"`   // by the publisher's clock
+	ExpiresAt  time.Time `json:"expires_at,omitzero"`  // after that it is stale, nothing else
+	FetchedAt  time.Time `json:"fetched_at,omitzero"`  // when it was taken
+	FromCache  bool      `json:"from_cache,omitempty"` // by an earlier run, and no server has confirmed it since
+	CheckedAt  time.Time `json:"checked_at,omitzero"`  // end of the last attempt that was good
+	Reason     string    `json:"reason,omitempty"`     // why the last attempt counts for nothing; empty: it was good
+	Problem    string    `json:"problem,omitempty"`    // the same for people
+	Since      time.Time `json:"since,omitzero"`       // of the trouble
+	Failures   int       `json:"failures,omitempty"`   // attempts since then
+	Stale      bool      `json:"stale,omitempty"`      // past ExpiresAt
+	ClockAhead float64   `json:"clock_ahead_seconds"`  // of the host's clock against the server's; negative: it is behind
+	ClockOff   bool      `json:"clock_off,omitempty"`  // so far that times can not be judged
+	// Credentials are the files that are shown to the server.
+	Credentials []Credential `json:"credentials,omitempty"`
+}
+
+// Credential is a file that the agent proves itself with, or knows a server by.
+type Credential struct {
+	Role     string    `json:"role"`
+	Path     string    `json:"path"`
+	Problem  string    `json:"problem,omitempty"` // why it can not be used
+	Kept     bool      `json:"kept,omitempty"`    // an earlier content is used instead
+	Warning  string    `json:"warning,omitempty"`
+	NotAfter time.Time `json:"not_after,omitzero"` // of a certificate
 }
 
 // Host is the agent's whole state at one moment.
@@ -133,6 +166,7 @@ type Host struct {
 	Libvirt    string      `json:"libvirt_uri"`
 	Tree       string      `json:"image_tree"`
 	Sources    []Source    `json:"sources"`
+	Manifest   *Manifest   `json:"manifest,omitempty"` // nil: none is configured
 	Conditions []Condition `json:"conditions"`
 	Images     []Image     `json:"images,omitempty"`
 	Proxies    []Proxy     `json:"proxies"` // by name

@@ -134,11 +134,18 @@ func (o *Origin) Pause(ctx context.Context, d time.Duration) error {
 		case <-timer.C:
 		}
 		d -= step
-		if changes, _ := o.keys.look(); int64(changes) != o.used.Load() {
+		if o.Renewed() {
 			return nil
 		}
 	}
 	return ctx.Err()
+}
+
+// Renewed tells whether a credential file has changed since the last attempt. It
+// reads the files.
+func (o *Origin) Renewed() bool {
+	changes, _ := o.keys.look()
+	return int64(changes) != o.used.Load()
 }
 
 // CloseIdleConnections closes what is open and not in use.

@@ -21,6 +21,9 @@ func (s *Source) Run(ctx context.Context, emit func(source.Snapshot)) error {
 	p := newPace(s.opt)
 	var ended time.Time // of the last request
 	for wait := p.random(firstWithin); s.pause(ctx, &p, wait, ended); {
+		if s.judged.CompareAndSwap(true, false) {
+			emit(s.Snapshot())
+		}
 		began := s.opt.Now()
 		r := p.request(s.etag(), began)
 		a, err := s.fetch(ctx, r)
@@ -34,14 +37,29 @@ func (s *Source) Run(ctx context.Context, emit func(source.Snapshot)) error {
 			continue
 		}
 		o := outcome{err: err, waited: a.Waited, took: ended.Sub(began), at: ended}
-		if err == nil {
-			o.changed, o.err = s.take(a, r.ETag, ended)
-		}
-		s.note(o.err, o.changed, skewOf(a, err), ended)
+		o.changed, o.err = s.settle(a, err, r.ETag, ended)
 		wait = p.next(r, o)
 		emit(s.Snapshot())
 	}
 	return nil
+}
+
+// Once makes one attempt now, and gives what stands after it.
+func (s *Source) Once(ctx context.Context) source.Snapshot {
+	r := upstream.Request{ETag: s.etag(), Limit: MaxBody}
+	a, err := s.opt.Get.Get(ctx, r)
+	s.settle(a, err, r.ETag, s.opt.Now())
+	return s.Snapshot()
+}
+
+// settle takes the end of an attempt: an answer to a request with the entity tag
+// sent, or the error it got.
+func (s *Source) settle(a upstream.Answer, got error, sent string, now time.Time) (changed bool, err error) {
+	if err = got; err == nil {
+		changed, err = s.take(a, sent, now)
+	}
+	s.note(err, changed, skewOf(a, got), now)
+	return changed, err
 }
 
 // errHurry: a request that the server held back was given up for one that it
@@ -89,15 +107,24 @@ func drain(c chan struct{}) {
 	}
 }
 
+// renewer is a Getter that knows of credential files. What somebody mended there
+// is to count soon, however long the trouble has lasted.
+type renewer interface{ Renewed() bool }
+
 // pause waits and tells whether to go on. A read that is asked for comes
 // sooner, unless the server is in trouble: then only an operator's order hurries.
 func (s *Source) pause(ctx context.Context, p *pace, wait time.Duration, ended time.Time) bool {
 	due := time.NewTimer(wait)
 	defer due.Stop()
 	asked := s.asked
+	var mended <-chan time.Time
 	if p.backoff.Failures > 0 || ended.IsZero() {
 		asked = nil
+		poll := time.NewTicker(upstream.CredentialPoll)
+		defer poll.Stop()
+		mended = poll.C
 	}
+	files, _ := s.opt.Get.(renewer)
 	for begun := s.opt.Now(); ; {
 		select {
 		case <-ctx.Done():
@@ -107,6 +134,10 @@ func (s *Source) pause(ctx context.Context, p *pace, wait time.Duration, ended t
 		case <-s.again:
 			p.quick = true
 			return true
+		case <-mended:
+			if files != nil && files.Renewed() {
+				return true
+			}
 		case <-asked:
 			asked, p.quick = nil, true
 			now := s.opt.Now()

@@ -3,6 +3,7 @@ package manifest
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/source"
@@ -12,9 +13,10 @@ import (
 // Source is the manifest as a source of specs. It is safe for use by several
 // goroutines, but only one may Run it.
 type Source struct {
-	opt   Options
-	asked chan struct{} // holds one request to read soon
-	again chan struct{} // holds one to read at once
+	opt    Options
+	asked  chan struct{} // holds one request to read soon
+	again  chan struct{} // holds one to read at once
+	judged atomic.Bool   // by other rules, and not yet told to who listens
 
 	mu      sync.Mutex
 	taken   *taken                  // nil: none was, or not under this config
@@ -36,7 +38,9 @@ type Source struct {
 // taken is the document that stands.
 type taken struct {
 	manifest Manifest
+	body     []byte // as it was fetched
 	key      string
+	refused  bool // the rules of now do not allow it
 	etag     string
 	fetched  time.Time
 	cached   bool // it was kept by an earlier run, and no server has confirmed it since
@@ -70,7 +74,7 @@ func (s *Source) Restore(entries []state.Entry, lastGood map[string]source.Entry
 		s.lost = clip("the manifest kept from before is not used: "+err.Error(), maxFault)
 		return
 	}
-	t := &taken{manifest: m, key: key, fetched: d.Fetched, cached: true}
+	t := &taken{manifest: m, body: d.Body, key: key, fetched: d.Fetched, cached: true}
 	if d.Location == s.opt.Rules.Name { // another URL's tag means another body
 		t.etag = d.ETag
 	}
@@ -83,7 +87,7 @@ func (s *Source) judge(body []byte) (m Manifest, key string, err error) {
 	if err != nil {
 		return Manifest{}, "", err
 	}
-	if t := s.taken; t != nil && t.key == key && t.manifest.Digest == digestOf(payload) {
+	if t := s.taken; t != nil && t.key == key && !t.refused && t.manifest.Digest == digestOf(payload) {
 		return t.manifest, key, nil
 	}
 	m, err = Decode(payload, s.opt.Rules)

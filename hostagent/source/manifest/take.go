@@ -41,7 +41,7 @@ func (s *Source) take(a upstream.Answer, sent string, now time.Time) (changed bo
 	if err := s.keep(a, m, key, next, now); err != nil {
 		return false, err
 	}
-	s.apply(&taken{manifest: m, key: key, etag: a.ETag, fetched: now})
+	s.apply(&taken{manifest: m, body: a.Body, key: key, etag: a.ETag, fetched: now})
 	s.marks, s.lost = next, ""
 	return true, nil
 }
