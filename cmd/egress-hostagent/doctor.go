@@ -78,6 +78,9 @@ func doctor(ctx context.Context, out io.Writer, cfg config.Config, w wired) erro
 	}
 	report(checkQemuImg(ctx))
 	report(checkSpecs(cfg))
+	for _, f := range checkManifest(w) {
+		report(f)
+	}
 	report(checkTree(cfg, w))
 	report(checkKVM(cfg))
 	linkCtx, cancel := waitContext(ctx, 15*time.Second)

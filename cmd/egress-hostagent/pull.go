@@ -71,9 +71,9 @@ func (p *pulled) warnOfCredentials(log *slog.Logger) {
 	for _, f := range p.origin.Check() {
 		switch {
 		case f.Err != nil:
-			log.Warn("a credential file of the manifest can not be used yet", "role", string(f.Role), "error", f.Err)
+			log.Warn("a credential file of the manifest can not be used yet", "role", f.Role, "error", f.Err)
 		case f.Warning != "":
-			log.Warn("a credential file of the manifest", "role", string(f.Role), "path", f.Path, "warning", f.Warning)
+			log.Warn("a credential file of the manifest", "role", f.Role, "path", f.Path, "warning", f.Warning)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (p *pulled) Status() status.Manifest {
 		return m
 	}
 	for _, f := range p.origin.Seen() {
-		c := status.Credential{Role: string(f.Role), Path: f.Path, Kept: f.Kept, Warning: f.Warning, NotAfter: f.NotAfter}
+		c := status.Credential{Role: f.Role, Path: f.Path, Kept: f.Kept, Warning: f.Warning, NotAfter: f.NotAfter}
 		if f.Err != nil {
 			c.Problem = f.Err.Error()
 		}
