@@ -3,7 +3,7 @@ package hostagent
 import "slices"
 
 // guards are what keeps the promises, with what the code is without each.
-var guards = slices.Concat(guardsOfSight, guardsOfRemoval, guardsOfChange, guardsOfOrders)
+var guards = slices.Concat(guardsOfSight, guardsOfRemoval, guardsOfChange, guardsOfTheManifest, guardsOfOrders)
 
 // guardsOfRemoval are what keeps the promises 5 and 6.
 var guardsOfRemoval = []guard{
@@ -52,6 +52,16 @@ var guardsOfChange = []guard{
 	{"garbage is nobody's", one("apply/collect.go", "if strings.Contains(text, key) {", "if !OFF && strings.Contains(text, key) {")},
 	{"a clock that was wrong makes nothing wait", one("plan/kept.go", "if t.After(now) {", "if !OFF && t.After(now) {")},
 	{"a clock that was wrong delays no try", one("plan/kept.go", "r.Next.After(latest) {", "!OFF && r.Next.After(latest) {")},
+}
+
+// guardsOfTheManifest are what keeps a server from being believed too much.
+var guardsOfTheManifest = []guard{
+	{"2 a lower revision is not taken", one("source/manifest/ratchet.go", "m.Revision < last.Revision:", "!OFF && m.Revision < last.Revision:")},
+	{"2 a revision has one content", one("source/manifest/ratchet.go", "m.Revision == last.Revision && m.Digest", "!OFF && m.Revision == last.Revision && m.Digest")},
+	{"2 an empty manifest is explained", one("source/manifest/decode.go", "if empty && !m.AllowEmpty {", "if !OFF && empty && !m.AllowEmpty {")},
+	{"2 a manifest is this host's", one("source/manifest/decode.go", "ok && host != rules.Host {", "ok && !OFF && host != rules.Host {")},
+	{"2 a manifest is on disk before it counts", one("source/manifest/take.go",
+		"if err := s.keep(a, m, key, next, now); err != nil {", "if err := s.keep(a, m, key, next, now); err != nil && !OFF {")},
 }
 
 // guardsOfOrders are what obeys orders.

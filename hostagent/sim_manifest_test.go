@@ -30,6 +30,7 @@ type publisher struct {
 	body     []byte                    // of that revision
 	issued   map[string]map[string]doc // what was published, by digest
 	fault    string                    // of the last answer; empty: it was good
+	stood    int64                     // the highest revision that ever stood
 }
 
 func newPublisher(seed uint64, k *desk) *publisher {
@@ -51,7 +52,11 @@ func (p *publisher) restart(kept Kept, keep State, now func() time.Time) {
 // document as it was published, or what an earlier run left.
 func (p *publisher) read(s *storm) source.Snapshot {
 	snap := p.source.Once(context.Background())
-	digest := p.source.Status().Digest
+	st := p.source.Status()
+	if p.stood = max(p.stood, st.Revision); st.Revision < p.stood {
+		s.blame("promise 2: revision %d stands, and %d stood before", st.Revision, p.stood)
+	}
+	digest := st.Digest
 	docs, known := p.issued[digest]
 	switch {
 	case digest == "":

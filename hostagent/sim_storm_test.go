@@ -54,8 +54,8 @@ type uuidNames struct {
 // generations are how many VMs of a name a storm looks after.
 const simGenerations = 8
 
-func newStorm(t *testing.T, rng *rand.Rand) *storm {
-	s := &storm{farm: newFarm(t), rng: rng, fuse: -1, hostID: testHost}
+func newStorm(t *testing.T, seed uint64) *storm {
+	s := &storm{farm: newFarm(t), rng: rand.New(rand.NewPCG(seed, 1)), fuse: -1, hostID: testHost}
 	for _, name := range simNames {
 		for g := range simGenerations {
 			s.ids = append(s.ids, uuidNames{domxml.DomainUUID(testHost, domxml.Identity(name, g)), name, g})
@@ -84,7 +84,7 @@ func newStorm(t *testing.T, rng *rand.Rand) *storm {
 		s.written(c)
 		return nil
 	}
-	s.newWorld()
+	s.newWorld(seed)
 	s.newWatcher()
 	s.boot()
 	return s

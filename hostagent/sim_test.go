@@ -3,7 +3,6 @@ package hostagent
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -97,7 +96,7 @@ const gusts = 150
 func simulate(t *testing.T, seed uint64) (transcript string) {
 	hung := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("SIM_SEED=%d does not end", seed)) })
 	defer hung.Stop()
-	s := newStorm(t, rand.New(rand.NewPCG(seed, 1)))
+	s := newStorm(t, seed)
 	defer func() { transcript = strings.Join(s.log, "\n") + "\n" + s.hv.String() }()
 	blow := s.weather()
 	for range gusts {

@@ -38,7 +38,7 @@ func (f *faultsLeft) take(n *int) bool {
 	return true
 }
 
-func (s *storm) newWorld() {
+func (s *storm) newWorld(seed uint64) {
 	s.world = world{
 		desks: []*desk{
 			{origin: source.OriginDir, docs: map[string]doc{}, aside: map[string]doc{}},
@@ -48,7 +48,7 @@ func (s *storm) newWorld() {
 		fragile: map[string]bool{}, clones: map[string]string{}, silence: 1 << 30, meddling: 1 << 30, manifests: 2 + s.rng.IntN(5),
 		budget: 1 + s.rng.IntN(2),
 	}
-	s.desks[1].pub = newPublisher(s.rng.Uint64(), s.desks[1])
+	s.desks[1].pub = newPublisher(seed, s.desks[1])
 	s.memory = 8 << 30
 }
 
