@@ -26,6 +26,7 @@ set -euo pipefail
 self=$(realpath "${BASH_SOURCE[0]}")
 here=$(dirname "$self")
 cache=${EGRESS_HOSTAGENT_CACHE:-/var/cache/egress-hostagent-lab}
+within=()
 
 say() { printf 'nspawn: %3ds %s\n' "$SECONDS" "$*" >&2; }
 die() {
@@ -129,6 +130,10 @@ remove_group() {
 	control_groups "$1"
 	echo "$BASHPID" >"$parent/cgroup.procs"
 	find "$group" -depth -type d -exec rmdir {} +
+	# A hold that was killed could not: its group is empty, and older than it takes to fill a new one.
+	find "$parent" -maxdepth 1 -name 'egress-lab-*' -mmin +2 | while read -r group; do
+		grep -q '^populated 1' "$group/cgroup.events" || find "$group" -depth -type d -exec rmdir {} +
+	done
 }
 
 # inside DIR TREE KIND NAME BIND...: runs as the first process of mount and process namespaces, sets up the
@@ -187,16 +192,17 @@ leader() {
 enter() {
 	local pid=$1
 	shift
-	exec nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
+	exec "${within[@]}" nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
 		env -i HOME=/root USER=root LOGNAME=root LANG=C.UTF-8 SHELL=/bin/sh \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
-# up: whether the start is over, by what systemd says.
+# up: whether the start is over, by what systemd says. A shutdown stops each process inside for a moment,
+# and nsenter, which stops along with its child, for good: hence the limit from outside.
 up() {
-	local pid
+	local pid within=(timeout --foreground --signal=KILL 5)
 	pid=$(leader) || return 1
-	[[ $( (enter "$pid" timeout 5 systemctl is-system-running) 2>/dev/null) =~ ^(running|degraded)$ ]]
+	[[ $( (enter "$pid" systemctl is-system-running) 2>/dev/null) =~ ^(running|degraded)$ ]]
 }
 
 # wait_up: until the start is over.
@@ -207,7 +213,8 @@ wait_up() {
 			die "no container in $dir: $(tail -n 20 "$dir/console" 2>&1)"
 		if [ "$SECONDS" -ge "$deadline" ]; then
 			tail -n 20 "$dir/console" >&2
-			if pid=$(leader); then (enter "$pid" timeout 10 journalctl --no-pager --lines 40 >&2) || true; fi
+				within=(timeout --foreground --signal=KILL 10)
+			if pid=$(leader); then (enter "$pid" journalctl --no-pager --lines 40 >&2) || true; fi
 			die "the container in $dir is not up after 60 s"
 		fi
 		sleep 0.1
