@@ -39,11 +39,14 @@ const (
 	Agent
 	// Off turns the machine off 3 s after its start; before that it prints "program: power off".
 	Off
+	// Button turns the machine off when its power button is pressed, within a tenth of a second; before
+	// that it prints "program: power off".
+	Button
 )
 
 // String returns the mode's name, as the program prints it.
 func (m Mode) String() string {
-	names := []string{Idle: "idle", Fill: "fill", Agent: "agent", Off: "off"}
+	names := []string{Idle: "idle", Fill: "fill", Agent: "agent", Off: "off", Button: "button"}
 	if m < Idle || int(m) >= len(names) {
 		return fmt.Sprintf("Mode(%d)", int(m))
 	}
@@ -54,7 +57,7 @@ func (m Mode) String() string {
 // path. An image that is there already is replaced. It needs gcc for x86 with
 // binutils, and qemu-img; what those say is in the error.
 func Build(dir string, m Mode) (path string, err error) {
-	if m < Idle || m > Off {
+	if m < Idle || m > Button {
 		return "", fmt.Errorf("build program %v: no such mode", m)
 	}
 	scratch, err := os.MkdirTemp(dir, "program-")

@@ -12,7 +12,7 @@ import (
 // the size that is promised, small, and nothing else left in the directory.
 func TestBuild(t *testing.T) {
 	t.Parallel()
-	for m := Idle; m <= Off; m++ {
+	for m := Idle; m <= Button; m++ {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -70,7 +70,7 @@ func checkBootSector(t *testing.T, path string) {
 
 func TestBuildRefuses(t *testing.T) {
 	t.Parallel()
-	for _, m := range []Mode{0, Off + 1, -1} {
+	for _, m := range []Mode{0, Button + 1, -1} {
 		if path, err := Build(t.TempDir(), m); err == nil {
 			t.Errorf("Build(%v) made %s, want an error", m, path)
 		}

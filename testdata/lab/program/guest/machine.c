@@ -10,7 +10,10 @@
 #define PIT 0x40
 #define PIT_HZ 1193182
 
-/* Where the BIOS puts q35's power management register (ACPI 6.5, section 4.8.3.2). */
+/* Where the BIOS puts q35's power management registers (ACPI 6.5, sections 4.8.3.1 and 4.8.3.2). */
+#define PM1_STATUS 0x600
+#define PM1_ENABLE 0x602
+#define POWER_BUTTON 0x100
 #define PM1_CONTROL 0x604
 #define SLEEP_ENABLE 0x2000 /* with sleep type 0, which is off here */
 
@@ -86,6 +89,10 @@ void fail(const char *why)
 	print("\n");
 	halt();
 }
+
+void open_button(void) { out16(PM1_ENABLE, POWER_BUTTON); }
+
+int pressed(void) { return in16(PM1_STATUS) & POWER_BUTTON; }
 
 void power_off(void)
 {

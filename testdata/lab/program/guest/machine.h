@@ -55,6 +55,12 @@ void halt(void) __attribute__((noreturn));
 /* fail prints why nothing can go on, then halts. */
 void fail(const char *why) __attribute__((noreturn));
 
+/* open_button lets the power button be seen from now on. */
+void open_button(void);
+
+/* pressed tells whether the power button was pressed. */
+int pressed(void);
+
 /* power_off turns the machine off. */
 void power_off(void) __attribute__((noreturn));
 

@@ -14,6 +14,16 @@ static void __attribute__((noreturn)) off(void)
 	power_off();
 }
 
+/* button dies when the power button is pressed. */
+static void __attribute__((noreturn)) button(void)
+{
+	start_ticks();
+	while (!pressed())
+		tick();
+	print("program: power off\n");
+	power_off();
+}
+
 void run(void)
 {
 	switch (MODE) {
@@ -29,6 +39,10 @@ void run(void)
 	case MODE_OFF:
 		print("program: off\n");
 		off();
+	case MODE_BUTTON:
+		open_button(); /* first: who reads the line may press at once */
+		print("program: button\n");
+		button();
 	}
 	fail("no such mode");
 }

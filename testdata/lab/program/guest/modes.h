@@ -6,6 +6,7 @@
 #define MODE_FILL 2
 #define MODE_AGENT 3
 #define MODE_OFF 4
+#define MODE_BUTTON 5
 
 void agent(void) __attribute__((noreturn));
 void fill(void) __attribute__((noreturn));
