@@ -8,7 +8,8 @@
 #
 # A KIND says what the tree holds besides systemd, dbus and polkitd, all of Debian 12:
 #   package      what the agent's package depends on, and rpm; no libvirtd
-#   libvirt      the same and libvirtd with QEMU, as `apt install libvirt-daemon-system` leaves it
+#   libvirt      the same, and all that libvirt-daemon-system needs, QEMU too; that package itself is not
+#                installed, but lies in /opt/libvirt with those that belong to it, for apt-get to install
 #
 # hold: "up" is printed when the start is over, within 60 seconds; else the journal's end is. DIR, made when
 # missing, then holds the console's output; what is written in the container is in memory, and all of it is
@@ -44,7 +45,8 @@ packages_of() {
 	printf '%s\n' systemd-sysv dbus polkitd libvirt0 qemu-utils procps
 	case $1 in
 	package) echo rpm ;;
-	libvirt) printf '%s\n' libvirt-daemon-system libvirt-clients qemu-system-x86 dnsmasq-base iproute2 iptables ;;
+	libvirt) printf '%s\n' adduser debconf dnsmasq-base gettext-base iproute2 iptables libvirt-clients \
+		libvirt-daemon logrotate qemu-system-x86 ;;
 	*) die "unknown kind $1; see the top of $self" ;;
 	esac
 }
@@ -62,16 +64,28 @@ settle() {
 	echo lab >"$1/etc/hostname"
 }
 
+# libvirt_later TREE: lays down the packages that make a libvirt host of the tree, and QEMU's settings as
+# they are where control groups and AppArmor are not the container's.
+libvirt_later() {
+	rm -f "$1"/var/cache/apt/archives/*.deb # those of the tree itself
+	chroot "$1" apt-get --yes --no-install-recommends --download-only install libvirt-daemon-system
+	mkdir -p "$1/opt/libvirt" "$1/etc/libvirt"
+	mv "$1"/var/cache/apt/archives/*.deb "$1/opt/libvirt/"
+	printf 'security_driver = "none"\ncgroup_controllers = []\n' >"$1/etc/libvirt/qemu.conf"
+}
+
 build() {
-	local new
+	local new hooks=()
 	say "building the tree of $kind, which happens once"
 	work=$(mktemp -d "$cache/tree-build.XXXXXXXX")
 	trap 'rm -rf --one-file-system "$work"' EXIT
 	new=$work/tree
+	# While the package lists are still there.
+	[ "$kind" != libvirt ] || hooks=(--customize-hook="bash '$self' libvirt_later \"\$1\"")
 	mmdebstrap --mode=root --variant=minbase --include="$(packages_of "$kind" | paste -sd ,)" \
 		--aptopt='Acquire::Languages "none"' --aptopt='Acquire::Retries "3"' --aptopt='APT::Sandbox::User "root"' \
 		--dpkgopt='force-unsafe-io' --dpkgopt='path-exclude=/usr/share/locale/*' \
-		bookworm "$new" ${EGRESS_HOSTAGENT_MIRROR:+"$EGRESS_HOSTAGENT_MIRROR"} >"$work/log" 2>&1 ||
+		"${hooks[@]}" bookworm "$new" ${EGRESS_HOSTAGENT_MIRROR:+"$EGRESS_HOSTAGENT_MIRROR"} >"$work/log" 2>&1 ||
 		die "the tree could not be built: $(tail -n 30 "$work/log")"
 	settle "$new"
 	chmod 0755 "$new"
@@ -92,7 +106,7 @@ prune() {
 # recipe KIND: what a tree depends on; its hash names the tree.
 recipe() {
 	packages_of "$1"
-	declare -f settle build
+	declare -f settle build libvirt_later
 }
 
 # need_tree: sets tree to the path of the kind's tree, made where it is missing.
@@ -281,7 +295,7 @@ main() {
 		[ $# -ge 2 ] || die "usage: see the top of $self"
 		"$verb" "$@"
 		;;
-	inside | try) "$verb" "$@" ;;
+	inside | try | libvirt_later) "$verb" "$@" ;;
 	*) die "unknown verb $verb; see the top of $self" ;;
 	esac
 }
