@@ -25,9 +25,8 @@
 set -euo pipefail
 
 self=$(realpath "${BASH_SOURCE[0]}")
-here=$(dirname "$self")
+here=${self%/*}
 cache=${EGRESS_HOSTAGENT_CACHE:-/var/cache/egress-hostagent-lab}
-within=()
 
 say() { printf 'nspawn: %3ds %s\n' "$SECONDS" "$*" >&2; }
 die() {
@@ -189,57 +188,61 @@ try() {
 
 # --- hold ---
 
-# child PID: its oldest child.
+# child: sets pid to the oldest child of that process. Without a process of its own, as join is called often.
 child() {
-	local of
-	of=$(cat "/proc/$1/task/$1/children" 2>/dev/null) && [ -n "$of" ] && echo "${of%% *}"
+	local of=
+	read -r of _ 2>/dev/null <"/proc/$pid/task/$pid/children" || [ -n "$of" ] || return 1
+	pid=$of
 }
 
-# leader: the process that is PID 1 of the container, as it is known here: below hold are setpriv, which
-# becomes unshare, inside, nspawn, and it.
+# leader: sets pid to the process that is PID 1 of the container, as it is known here: below hold are
+# setpriv, which becomes unshare, inside, nspawn, and it.
 leader() {
-	local pid
-	pid=$(cat "$dir/pid" 2>/dev/null) && pid=$(child "$pid") && pid=$(child "$pid") && child "$pid"
+	read -r pid 2>/dev/null <"$dir/pid" && child && child && child
 }
 
-# enter PID CMD...: becomes the command, inside.
+# enter CMD...: becomes the command, inside, where pid is PID 1. A shell outside waits for it: a shutdown
+# stops each process inside for a moment, and nsenter, if it waited, would stop along with its child, for good.
 enter() {
-	local pid=$1
-	shift
-	exec "${within[@]}" nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
+	# shellcheck disable=SC2016 # the shell's own
+	exec nsenter --no-fork --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
 		env -i HOME=/root USER=root LOGNAME=root LANG=C.UTF-8 SHELL=/bin/sh \
-		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c '"$@"; exit "$?"' sh "$@"
 }
 
-# up: whether the start is over, by what systemd says. A shutdown stops each process inside for a moment,
-# and nsenter, which stops along with its child, for good: hence the limit from outside.
+# up: whether the start is over, by what systemd says; pid is then PID 1.
 up() {
-	local pid within=(timeout --foreground --signal=KILL 5)
-	pid=$(leader) || return 1
-	[[ $( (enter "$pid" systemctl is-system-running) 2>/dev/null) =~ ^(running|degraded)$ ]]
+	leader && [[ $( (enter timeout 5 systemctl is-system-running) 2>/dev/null) =~ ^(running|degraded)$ ]]
 }
 
-# wait_up: until the start is over.
+# still_up: whether PID 1 is the one that was found up, and not yet what systemd becomes to shut down.
+still_up() {
+	local was name
+	read -r was 2>/dev/null <"$dir/up" && leader && [ "$pid" = "$was" ] &&
+		read -r name 2>/dev/null <"/proc/$pid/comm" && [ "$name" = systemd ]
+}
+
+# wait_up: until the start is over; pid is then PID 1.
 wait_up() {
-	local pid deadline=$((SECONDS + 60))
+	local deadline=$((SECONDS + 60))
 	until up; do
 		[ -e "/proc/$(cat "$dir/pid" 2>/dev/null || echo none)" ] ||
 			die "no container in $dir: $(tail -n 20 "$dir/console" 2>&1)"
 		if [ "$SECONDS" -ge "$deadline" ]; then
 			tail -n 20 "$dir/console" >&2
-				within=(timeout --foreground --signal=KILL 10)
-			if pid=$(leader); then (enter "$pid" journalctl --no-pager --lines 40 >&2) || true; fi
+			! leader || (enter timeout 10 journalctl --no-pager --lines 40 >&2) || true
 			die "the container in $dir is not up after 60 s"
 		fi
 		sleep 0.1
 	done
+	echo "$pid" >"$dir/up"
 }
 
 # finish: nothing of it stays: the namespaces' end unmounts, and takes what runs in them along.
 finish() {
 	kill -KILL "$outer" ${reader:+"$reader"} 2>/dev/null || true
 	wait "$outer" 2>/dev/null || true
-	rm -f "$dir/pid"
+	rm -f "$dir/pid" "$dir/up"
 	rmdir "$dir/copy"
 	(in_namespaces try "$name") || say "the control group $name is still there"
 }
@@ -274,16 +277,16 @@ hold() {
 }
 
 join() {
-	dir=$(realpath -m "$1")
+	dir=$1
 	shift
-	wait_up
-	enter "$(leader)" "$@"
+	still_up || wait_up
+	enter "$@"
 }
 
 main() {
 	local verb=${1:-}
 	[ $# -ge 2 ] || die "usage: see the top of $self"
-	[ "$(id -u)" = 0 ] || refused "it needs root"
+	[ "$EUID" = 0 ] || refused "it needs root"
 	shift
 	case $verb in
 	tree)
