@@ -166,16 +166,12 @@ func orderCommand(o *options, f orderForm) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, err := loadConfig(o)
-			if err != nil {
-				return err
-			}
 			if f.lost != nil && !yes {
 				if err := confirm(cmd, f.lost(ord)); err != nil {
 					return err
 				}
 			}
-			return giveOrder(cmd, cfg.Control.Socket, ord)
+			return askAgent(o, cmd.ErrOrStderr(), func(socket string) error { return giveOrder(cmd, socket, ord) })
 		},
 	}
 	if f.verb != order.Release {

@@ -74,14 +74,13 @@ one that answers its probe while libvirt can not be seen.`,
 	return c
 }
 
-func fetchStatus(cmd *cobra.Command, o *options) (status.Host, error) {
-	cfg, err := loadConfig(o)
-	if err != nil {
-		return status.Host{}, err
-	}
+func fetchStatus(cmd *cobra.Command, o *options) (host status.Host, err error) {
 	ctx, cancel := waitContext(cmd.Context(), 10*time.Second)
 	defer cancel()
-	host, err := control.Dial(cfg.Control.Socket).Status(ctx)
+	err = askAgent(o, cmd.ErrOrStderr(), func(socket string) (err error) {
+		host, err = control.Dial(socket).Status(ctx)
+		return err
+	})
 	if errors.Is(err, control.ErrNotRunning) {
 		return host, &codedError{exitNotRunning, err}
 	}
