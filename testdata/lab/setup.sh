@@ -33,7 +33,7 @@ packages_of() {
 	libvirtd) packages_of driver && printf '%s\n' dnsmasq-base e2fsprogs iproute2 iptables \
 		libvirt-clients libvirt-daemon-config-nwfilter libvirt-daemon-system procps qemu-system-x86 util-linux ;;
 	versions) packages_of libvirtd && printf '%s\n' debian-archive-keyring mmdebstrap ;;
-	package) packages_of unit && printf '%s\n' lintian man-db rpm rpmlint ;;
+	package) packages_of unit && printf '%s\n' debian-archive-keyring lintian man-db mmdebstrap rpm rpmlint systemd-container ;;
 	guest) packages_of libvirtd && printf '%s\n' curl debian-archive-keyring e2fsprogs extlinux fdisk \
 		genisoimage mmdebstrap syslinux-common ;;
 	*) die "unknown lane $1; see the top of $0" ;;

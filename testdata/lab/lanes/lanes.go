@@ -60,7 +60,7 @@ const (
 	virt   = "./hostagent/virt"
 	daemon = "./cmd/egress-hostagent"
 	lab    = "./testdata/lab/"
-	tagged = "-tags=cloudinit,guest,libvirtd,versions" // what other lanes build
+	tagged = "-tags=cloudinit,guest,libvirtd,package,versions" // what other lanes build
 	// crashes kills some three hundred agents: without the race detector, which
 	// has seen the same code in the step before.
 	crashes = "^TestI05_I08_CrashPoints$"
@@ -99,6 +99,11 @@ func lanes() []lane {
 		}},
 		{"test-versions", []need{root, libvirtHeaders, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86"), tool("mmdebstrap", "mmdebstrap")}, []step{
 			otherVersions,
+		}},
+		{"test-package", []need{root, tool("qemu-img", "qemu-utils"), tool("systemd-nspawn", "systemd-container"), tool("mmdebstrap", "mmdebstrap"), tool("lintian", "lintian"), tool("rpmlint", "rpmlint")}, []step{
+			command("make packages", false, nil, "make", "packages"),
+			command("packages hold what they promise", false, nil, "packaging/check.sh", "dist"),
+			goTest(true, "-tags=package", "-timeout=15m", "-count=1", "-v", lab+"pack"),
 		}},
 		{"test-guest", []need{root, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86"), tool("mmdebstrap", "mmdebstrap")}, []step{
 			goTest(true, "-tags=guest", "-timeout=20m", "-count=1", "-v", "-run=^TestGuest", daemon),
