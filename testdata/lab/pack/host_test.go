@@ -8,19 +8,17 @@ import "testing"
 // operator's: each part stands on those before it.
 func TestHost(t *testing.T) {
 	t.Parallel()
-	files := hostFiles(t)
-	h := &host{T: t, box: holdBox(t, "libvirt", files)}
-	h.sh(`cp "$1"/* /srv/; chmod 0644 /srv/*`, files)
+	files, released := hostFiles(t), releases(t, oldest, middle)
+	h := &host{T: t, box: holdBox(t, "libvirt", files, released)}
+	h.sh(`cp "$1"/* /srv/; for version in "${@:3}"; do cp "$2"/egress-hostagent_"$version"-1_*.deb "/srv/$version.deb"; done
+		chmod 0644 /srv/*`, files, released, oldest, middle)
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := h.try(`journalctl --no-pager --lines=300 --output=short-precise`)
 			t.Logf("the machine's journal:\n%s", log)
 		}
 	})
-	for _, part := range []struct {
-		name string
-		run  func(*host)
-	}{
+	h.live(t, []part{
 		{"LibvirtComesLater", libvirtComesLater},
 		{"FilesAndSandbox", filesAndSandbox},
 		{"PolkitRuleAlone", polkitRuleAlone},
@@ -29,9 +27,5 @@ func TestHost(t *testing.T) {
 		{"I08_Case087_Case109_Reboot", reboots},
 		{"Case094_SavedGuests", savedGuests},
 		{"I16_VolumeNotMounted", volumeNotMounted},
-	} {
-		if !t.Run(part.name, func(t *testing.T) { part.run(h.in(t)) }) {
-			t.Fatalf("%s failed: what comes after it stands on it", part.name)
-		}
-	}
+	})
 }

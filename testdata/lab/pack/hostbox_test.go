@@ -20,9 +20,9 @@ type box struct {
 	script, dir string
 }
 
-// holdBox boots a container of that kind, with files to be seen in it under the
-// same path; it ends with the test.
-func holdBox(t *testing.T, kind, files string) *box {
+// holdBox boots a container of that kind, with directories to be seen in it
+// under the same path; it ends with the test.
+func holdBox(t *testing.T, kind string, dirs ...string) *box {
 	t.Helper()
 	script, err := kit.Script("nspawn.sh")
 	if err != nil {
@@ -33,7 +33,11 @@ func holdBox(t *testing.T, kind, files string) *box {
 		t.Fatal(err)
 	}
 	b := &box{script: script, dir: filepath.Join(dir, "box")}
-	cmd := exec.Command(script, "hold", b.dir, kind, "--bind", files)
+	args := []string{"hold", b.dir, kind}
+	for _, d := range dirs {
+		args = append(args, "--bind", d)
+	}
+	cmd := exec.Command(script, args...)
 	cmd.Stderr = os.Stderr
 	held, err := cmd.StdinPipe()
 	if err != nil {

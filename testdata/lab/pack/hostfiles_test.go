@@ -6,18 +6,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"github.com/egress-proxies/egress-hostagent/testdata/lab/kit"
 	"github.com/egress-proxies/egress-hostagent/testdata/lab/program"
-)
-
-// Versions of the package: what is installed first, and what replaces it.
-const (
-	oldVersion = "1.2.3"
-	newVersion = "1.2.4"
 )
 
 // proxies are the specs that the machine gets.
@@ -58,14 +50,10 @@ user_data = "#cloud-config\n"
 install_guest_agent = false
 `
 
-// hostFiles makes the directory that the container sees: packages of both
-// versions, the configuration and a spec.
+// hostFiles makes a directory with an image, the configuration and a spec.
 func hostFiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, version := range []string{oldVersion, newVersion} {
-		makeDeb(t, version, filepath.Join(dir, version+".deb"))
-	}
 	image, err := program.Build(dir, program.Button)
 	if err != nil {
 		t.Fatal(err)
@@ -82,25 +70,4 @@ func hostFiles(t *testing.T) string {
 		}
 	}
 	return dir
-}
-
-// makeDeb makes the package of that version.
-func makeDeb(t *testing.T, version, path string) {
-	t.Helper()
-	repo, err := kit.Repo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("make", "--silent", "packages", "VERSION="+version)
-	cmd.Dir = repo
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make packages: %v: %s", err, out)
-	}
-	made, err := filepath.Glob(filepath.Join(repo, "dist", "*.deb"))
-	if err != nil || len(made) != 1 {
-		t.Fatalf("make packages made %v (%v), want one deb", made, err)
-	}
-	if err := os.Rename(made[0], path); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -21,7 +21,7 @@ const configure = `cat /srv/config.toml >/etc/egress-hostagent/config.toml
 // libvirtComesLater installs the agent's package first, and libvirt under the
 // agent that runs.
 func libvirtComesLater(h *host) {
-	h.sh(apt, "/srv/"+oldVersion+".deb")
+	h.sh(apt, "/srv/"+oldest+".deb")
 	if enabled := h.sh(`systemctl is-enabled "$1" || true; systemctl is-active "$1" || true`, unit); enabled != "disabled\ninactive" {
 		h.Errorf("after the package's installation: %s", enabled)
 	}

@@ -19,7 +19,7 @@ func (h *host) walk(before []vm, steps []step) {
 	h.Helper()
 	for _, s := range steps {
 		pid := h.property("MainPID")
-		h.sh(s.script, unit, oldVersion, newVersion)
+		h.sh(s.script, unit, middle)
 		if s.gone {
 			if left := h.sh(`pgrep --uid egress-hostagent --list-full || true`); left != "" {
 				h.Errorf("after %s these still run: %s", s.what, left)
@@ -60,20 +60,20 @@ func agentComesAndGoes(h *host) {
 // again.
 func packageComesAndGoes(h *host) {
 	before, known := h.vms(), h.running()
-	h.walk(before, []step{{what: "upgrade", script: `set -- "/srv/$3.deb"; ` + apt}})
-	if s, _ := h.status(); s.Version != newVersion {
-		h.Errorf("version %s runs, want %s", s.Version, newVersion)
+	h.walk(before, []step{{what: "upgrade", script: `set -- "/srv/$2.deb"; ` + apt}})
+	if s, _ := h.status(); s.Version != middle {
+		h.Errorf("version %s runs, want %s", s.Version, middle)
 	}
 	h.walk(before, []step{
 		{what: "remove", script: `apt-get --quiet --yes remove egress-hostagent`, gone: true},
-		{what: "reinstall", script: `start=$1; set -- "/srv/$3.deb"; ` + apt + `
+		{what: "reinstall", script: `start=$1; set -- "/srv/$2.deb"; ` + apt + `
 			systemctl is-enabled "$start"; systemctl start "$start"`},
 		{what: "purge", script: `apt-get --quiet --yes purge egress-hostagent`, gone: true},
 	})
 	if left := h.sh(`ls -d /var/lib/egress-hostagent /etc/egress-hostagent/config.toml 2>/dev/null || true`); left != "" {
 		h.Errorf("after purge there is still %s", left)
 	}
-	h.sh(apt, "/srv/"+newVersion+".deb")
+	h.sh(apt, "/srv/"+middle+".deb")
 	h.sh(configure, proxies...)
 	h.sh(`systemctl enable --now "$1"`, unit)
 	adopted := h.running()
