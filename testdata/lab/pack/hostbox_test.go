@@ -4,6 +4,7 @@ package pack
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -32,41 +33,54 @@ func holdBox(t *testing.T, kind string, dirs ...string) *box {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	b := &box{script: script, dir: filepath.Join(dir, "box")}
 	args := []string{"hold", b.dir, kind}
 	for _, d := range dirs {
 		args = append(args, "--bind", d)
 	}
-	cmd := exec.Command(script, args...)
+	end, err := hold(exec.Command(script, args...))
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == notAllowed {
+		t.Skip("no container with systemd on this machine")
+	}
+	if err != nil {
+		t.Fatalf("the container did not start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Errorf("the container: %v", err)
+		}
+	})
+	return b
+}
+
+// notAllowed is how nspawn.sh ends on a machine that allows no such container.
+const notAllowed = 75
+
+// hold starts a command that lasts until its standard input ends, once it has
+// said that it is up; end lets it end. The error is that of a command that ended
+// before.
+func hold(cmd *exec.Cmd) (end func() error, err error) {
 	cmd.Stderr = os.Stderr
 	held, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	said, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	up := bufio.NewScanner(said).Scan()
-	t.Cleanup(func() {
+	if !bufio.NewScanner(said).Scan() {
+		return nil, cmp.Or(cmd.Wait(), io.ErrUnexpectedEOF)
+	}
+	return func() error {
 		_ = held.Close()
 		_, _ = io.Copy(io.Discard, said)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the container: %v", err)
-		}
-		_ = os.RemoveAll(dir)
-	})
-	if !up {
-		err := cmd.Wait()
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 75 {
-			t.Skip("no container with systemd on this machine")
-		}
-		t.Fatalf("the container did not start: %v", err)
-	}
-	return b
+		return cmd.Wait()
+	}, nil
 }
 
 // command prepares a command inside, as root.
