@@ -1,0 +1,35 @@
+package web
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Access is one line of nginx's access log.
+type Access struct {
+	Client string // the distinguished name in its certificate
+	Method string
+	Path   string
+	Status int
+	ETag   string // that it sent back; "-" if none
+}
+
+// Log is what nginx was asked so far, oldest first.
+func (n *Nginx) Log() []Access {
+	text, err := os.ReadFile(filepath.Join(n.dir, "access.log"))
+	if err != nil {
+		return nil
+	}
+	var out []Access
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) != 5 {
+			continue // being written
+		}
+		code, _ := strconv.Atoi(f[3])
+		out = append(out, Access{Client: f[0], Method: f[1], Path: f[2], Status: code, ETag: f[4]})
+	}
+	return out
+}
