@@ -10,6 +10,7 @@ import (
 // Access is one line of nginx's access log.
 type Access struct {
 	Client string // the distinguished name in its certificate
+	Serial string // of its certificate, in upper-case hex digits
 	Method string
 	Path   string
 	Status int
@@ -25,11 +26,11 @@ func (n *Nginx) Log() []Access {
 	var out []Access
 	for line := range strings.Lines(string(text)) {
 		f := strings.Split(strings.TrimSpace(line), "|")
-		if len(f) != 5 {
+		if len(f) != 6 {
 			continue // being written
 		}
-		code, _ := strconv.Atoi(f[3])
-		out = append(out, Access{Client: f[0], Method: f[1], Path: f[2], Status: code, ETag: f[4]})
+		code, _ := strconv.Atoi(f[4])
+		out = append(out, Access{Client: f[0], Serial: f[1], Method: f[2], Path: f[3], Status: code, ETag: f[5]})
 	}
 	return out
 }

@@ -100,16 +100,26 @@ func (a *Authority) sign(name string, holds time.Duration, purpose func(*x509.Ce
 // TLS gives the pair in the form that crypto/tls uses.
 func (p Pair) TLS() (tls.Certificate, error) { return tls.X509KeyPair(p.Cert, p.Key) }
 
+// Serial is the certificate's number as nginx logs it.
+func (p Pair) Serial() string {
+	c, err := p.TLS()
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%032X", c.Leaf.SerialNumber)
+}
+
 // newTemplate is what all certificates have in common. They hold since two days
 // ago, so that the end can lie in the past.
 func newTemplate(name string, holds time.Duration) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
+	number := make([]byte, 16)
+	if _, err := rand.Read(number); err != nil {
 		return nil, fmt.Errorf("serial number of %s: %w", name, err)
 	}
+	number[0] = number[0]&0x7f | 0x40 // positive, and as long as any other
 	now := time.Now()
 	return &x509.Certificate{
-		SerialNumber: serial,
+		SerialNumber: new(big.Int).SetBytes(number),
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    now.Add(-2 * validity),
 		NotAfter:     now.Add(holds),

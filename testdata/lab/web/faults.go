@@ -41,7 +41,10 @@ func BlackHole() Fault {
 
 // Silent takes requests and never answers.
 func Silent() Fault {
-	return Fault{HTTP: func(_ http.ResponseWriter, r *http.Request, _ http.Handler) { <-r.Context().Done() }}
+	return Fault{HTTP: func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	}}
 }
 
 // Slow gives the true answer's body in so many pieces, with a pause after each.
@@ -64,15 +67,11 @@ func Slow(pieces int, pause time.Duration) Fault {
 func Drip(pause time.Duration) Fault {
 	return Fault{HTTP: func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		w.Header().Set("Content-Type", "application/json")
-		for {
-			if _, err := w.Write([]byte(" ")); err != nil {
-				return
-			}
+		for sleep(r.Context(), pause) {
+			_, _ = w.Write([]byte(" "))
 			_ = http.NewResponseController(w).Flush()
-			if !sleep(r.Context(), pause) {
-				return
-			}
 		}
+		panic(http.ErrAbortHandler) // a return would end it well
 	}}
 }
 
@@ -99,21 +98,25 @@ func Half() Fault {
 	})
 }
 
-// Oversized gives so many bytes of JSON that says nothing, gzip'd or not.
-func Oversized(size int, packed bool) Fault {
-	blanks := io.MultiReader(strings.NewReader("{"), io.LimitReader(repeat(' '), int64(size)), strings.NewReader("}"))
-	body, _ := io.ReadAll(blanks)
-	header := http.Header{"Content-Type": {"application/json"}}
+// Oversized gives an object with so many blanks in it, gzip'd or not.
+func Oversized(size int64, packed bool) Fault {
+	var body bytes.Buffer
+	header, out := http.Header{"Content-Type": {"application/json"}}, io.WriteCloser(plain{&body})
 	if packed {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = z.Write(body)
-		_ = z.Close()
-		body = b.Bytes()
 		header.Set("Content-Encoding", "gzip")
+		out = gzip.NewWriter(&body)
 	}
-	return Answer(http.StatusOK, header, string(body))
+	// A buffer takes everything.
+	_, _ = io.Copy(out, io.MultiReader(strings.NewReader("{"), io.LimitReader(repeat(' '), size), strings.NewReader("}")))
+	_ = out.Close()
+	return Answer(http.StatusOK, header, body.String())
 }
+
+// plain is a writer that has nothing to finish.
+type plain struct{ io.Writer }
+
+// Close implements io.Closer.
+func (plain) Close() error { return nil }
 
 // Answer answers every request alike.
 func Answer(code int, header http.Header, body string) Fault {

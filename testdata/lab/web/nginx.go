@@ -34,7 +34,7 @@ error_log %[1]s/error.log;
 events {}
 http {
     include /etc/nginx/mime.types;
-    log_format tests '$ssl_client_s_dn|$request_method|$request_uri|$status|$http_if_none_match';
+    log_format tests '$ssl_client_s_dn|$ssl_client_serial|$request_method|$request_uri|$status|$http_if_none_match';
     access_log %[1]s/access.log tests;
     client_body_temp_path %[1]s/tmp;
     proxy_temp_path %[1]s/tmp;

@@ -149,7 +149,7 @@ func TestSite(t *testing.T) {
 	if log := s.Log(); len(log) > 0 {
 		last = log[1]
 	}
-	if want := (Access{Client: "CN=kvm1", Method: "GET", Path: "/manifests/kvm1.json", Status: 304, ETag: strings.ReplaceAll(tag, `"`, `\x22`)}); last != want {
+	if want := (Access{Client: "CN=kvm1", Serial: kvm1.Serial(), Method: "GET", Path: "/manifests/kvm1.json", Status: 304, ETag: strings.ReplaceAll(tag, `"`, `\x22`)}); last != want {
 		t.Errorf("logged: %+v, want %+v", last, want)
 	}
 
