@@ -2,7 +2,7 @@
 # setup.sh: install what building and testing need on Debian 12, and only what is missing.
 #
 # usage: setup.sh [--packages-for LANE...]
-#   lanes: build unit demo-test driver libvirtd versions package guest     without a lane: all of them
+#   lanes: build unit demo-test driver web libvirtd versions package guest     without a lane: all of them
 #   libvirtd needs build, guest and versions need libvirtd; these are included
 #
 # One line is printed for each thing done, none when there was nothing to do. It installs packages,
@@ -30,6 +30,7 @@ packages_of() {
 	unit) packages_of build && printf '%s\n' busybox genisoimage python3 qemu-utils shellcheck util-linux xorriso ;;
 	demo-test) printf '%s\n' gcc libc6-dev libvirt0 qemu-utils ;;
 	driver) packages_of build && printf '%s\n' qemu-utils ;;
+	web) packages_of driver && printf '%s\n' curl nginx-light ;;
 	libvirtd) packages_of driver && printf '%s\n' dnsmasq-base e2fsprogs iproute2 iptables \
 		libvirt-clients libvirt-daemon-config-nwfilter libvirt-daemon-system procps qemu-system-x86 util-linux ;;
 	versions) packages_of libvirtd && printf '%s\n' debian-archive-keyring mmdebstrap ;;
@@ -160,7 +161,7 @@ $(cd "$here" && go list -m 2>&1)"
 }
 
 main() {
-	local lanes=(unit guest versions package)
+	local lanes=(unit web guest versions package)
 	if [ $# -gt 0 ]; then
 		if [ "$1" != --packages-for ] || [ $# = 1 ]; then die "usage: $0 [--packages-for LANE...]"; fi
 		lanes=("${@:2}")

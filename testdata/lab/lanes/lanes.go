@@ -60,7 +60,7 @@ const (
 	virt   = "./hostagent/virt"
 	daemon = "./cmd/egress-hostagent"
 	lab    = "./testdata/lab/"
-	tagged = "-tags=cloudinit,guest,libvirtd,package,versions" // what other lanes build
+	tagged = "-tags=cloudinit,guest,libvirtd,package,versions,web" // what other lanes build
 	// crashes kills some three hundred agents: without the race detector, which
 	// has seen the same code in the step before.
 	crashes = "^TestI05_I08_CrashPoints$"
@@ -92,6 +92,10 @@ func lanes() []lane {
 		{"test-driver", []need{libvirtHeaders, tool("qemu-img", "qemu-utils")}, []step{
 			goTest(false, "-race", "-timeout=5m", "-skip="+crashes, virt, daemon),
 			goTest(true, "-timeout=8m", "-v", "-run="+crashes, daemon),
+		}},
+		{"test-web", []need{libvirtHeaders, tool("qemu-img", "qemu-utils"), tool("nginx", "nginx-light"), tool("curl", "curl")}, []step{
+			// Agents wait most of the time: more of them at once than processors.
+			goTest(false, "-tags=web", "-timeout=10m", "-count=1", "-parallel=24", lab+"web"),
 		}},
 		{"test-libvirtd", []need{root, libvirtHeaders, tool("libvirtd", "libvirt-daemon-system"), tool("qemu-system-x86_64", "qemu-system-x86")}, []step{
 			onDaemon("-tags=libvirtd", "-timeout=5m", "-count=1", "-run=OnADaemon$", virt),

@@ -17,8 +17,8 @@ type Access struct {
 	ETag   string // that it sent back; "-" if none
 }
 
-// Log is what nginx was asked so far, oldest first.
-func (n *Nginx) Log() []Access {
+// Accesses is what nginx was asked so far, oldest first.
+func (n *Nginx) Accesses() []Access {
 	text, err := os.ReadFile(filepath.Join(n.dir, "access.log"))
 	if err != nil {
 		return nil

@@ -101,7 +101,7 @@ func Half() Fault {
 // Oversized gives an object with so many blanks in it, gzip'd or not.
 func Oversized(size int64, packed bool) Fault {
 	var body bytes.Buffer
-	header, out := http.Header{"Content-Type": {"application/json"}}, io.WriteCloser(plain{&body})
+	header, out := http.Header{"Content-Type": {"application/json"}}, io.WriteCloser(asItIs{&body})
 	if packed {
 		header.Set("Content-Encoding", "gzip")
 		out = gzip.NewWriter(&body)
@@ -112,11 +112,11 @@ func Oversized(size int64, packed bool) Fault {
 	return Answer(http.StatusOK, header, body.String())
 }
 
-// plain is a writer that has nothing to finish.
-type plain struct{ io.Writer }
+// asItIs is a writer that has nothing to finish.
+type asItIs struct{ io.Writer }
 
 // Close implements io.Closer.
-func (plain) Close() error { return nil }
+func (asItIs) Close() error { return nil }
 
 // Answer answers every request alike.
 func Answer(code int, header http.Header, body string) Fault {

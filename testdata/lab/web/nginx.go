@@ -50,7 +50,7 @@ const nobody = 65534
 
 // patience bounds every wait for something that must come. It says nothing
 // about how soon it should.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Nginx is an nginx of its own, on a port of 127.0.0.1 that stays the same over
 // Stop and Start. It reads nothing of the machine's /etc/nginx but the list of

@@ -146,7 +146,7 @@ func TestSite(t *testing.T) {
 		}
 	}
 	var last Access
-	if log := s.Log(); len(log) > 0 {
+	if log := s.Accesses(); len(log) > 0 {
 		last = log[1]
 	}
 	if want := (Access{Client: "CN=kvm1", Serial: kvm1.Serial(), Method: "GET", Path: "/manifests/kvm1.json", Status: 304, ETag: strings.ReplaceAll(tag, `"`, `\x22`)}); last != want {
