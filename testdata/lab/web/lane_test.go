@@ -94,6 +94,7 @@ const configText = `
 [manifest]
 url = "%[1]s/manifests/{host}.json"
 interval = "5s"
+wait = "5s"
 
 [tls]
 ca_file = "%[2]s/ca.pem"
@@ -126,6 +127,7 @@ func (l *lane) prepare(url string, s setting) {
 	if err != nil {
 		l.Fatal(err)
 	}
+	l.agent.Bin = shared.agent // a copy just written may still be open in a process that is being forked
 	named := strings.Replace(string(text), "[host]\n", "[host]\nname = \""+host+"\"\n", 1)
 	if err := os.WriteFile(config, []byte(named), 0o644); err != nil {
 		l.Fatal(err)
@@ -232,7 +234,7 @@ func (l *lane) runs(names ...string) picture {
 	return pictureOf(l.wait("these run: "+strings.Join(names, ", "), func(h status.Host) bool {
 		var there []string
 		for _, p := range h.Proxies {
-			if c, _ := p.Condition(status.Synced); p.IsReady() && c.Status == status.True {
+			if c, _ := p.Condition(status.Synced); p.IsReady() && c.Status == status.True && p.Starts > 0 && p.Next == "" {
 				there = append(there, p.Name)
 			}
 		}

