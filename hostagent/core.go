@@ -211,7 +211,7 @@ func (c *Core) merge() {
 	c.merged = source.Merge(snaps...)
 	c.sources = nil
 	for _, s := range snaps {
-		c.sources = append(c.sources, sourceStatus(s))
+		c.sources = append(c.sources, sourceStatus(s, c.merged))
 	}
 }
 

@@ -24,7 +24,7 @@ func (c *Core) Status(now time.Time) status.Host {
 // Planned is what the last Step's planning decided, for a dry run.
 func (c *Core) Planned() plan.Result { return c.last }
 
-func sourceStatus(s source.Snapshot) status.Source {
+func sourceStatus(s source.Snapshot, m source.Merged) status.Source {
 	st := status.Source{Origin: s.Origin, Location: s.Location, Synced: s.Synced, LastRead: s.Read, Proxies: len(s.Entries)}
 	if s.Problem != "" && !s.Read.IsZero() {
 		st.Problems = append(st.Problems, s.Problem)
@@ -32,6 +32,9 @@ func sourceStatus(s source.Snapshot) status.Source {
 	st.Problems = append(st.Problems, s.Ignored...)
 	for _, name := range slices.Sorted(maps.Keys(s.Entries)) {
 		st.Problems = append(st.Problems, s.Entries[name].Problems...)
+		if m.Proxies[name].Origin != s.Origin {
+			st.Shadowed = append(st.Shadowed, name)
+		}
 	}
 	return st
 }

@@ -189,6 +189,9 @@ func printHost(out io.Writer, host status.Host) {
 		for _, p := range s.Problems {
 			wrap(out, "! ", p)
 		}
+		if len(s.Shadowed) > 0 {
+			wrap(out, "", "shadowed by a file of the same name: "+strings.Join(s.Shadowed, ", "))
+		}
 	}
 	if host.Manifest != nil {
 		for _, line := range credentialTroubles(*host.Manifest) {

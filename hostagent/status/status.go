@@ -123,6 +123,9 @@ type Source struct {
 	LastRead time.Time `json:"last_read"`
 	Proxies  int       `json:"proxies"`
 	Problems []string  `json:"problems,omitempty"`
+	// Shadowed are names whose spec of this source does not count, because one
+	// that comes before it lists them too.
+	Shadowed []string `json:"shadowed,omitempty"`
 }
 
 // Manifest is what there is to know of a pulled manifest. The specs are as those
