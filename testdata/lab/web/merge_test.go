@@ -3,7 +3,7 @@
 package web
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,16 +28,21 @@ func TestMerge(t *testing.T) {
 	was := l.runs("both", "local")
 	l.publish(plain("both"), plain("pulled"))
 	was["pulled"] = l.runs("both", "local", "pulled")["pulled"]
-	h := l.wait("the file counts", origin("both", "dir"))
-	if whole := fmt.Sprintf("%+v", h); !strings.Contains(whole, "shadowed") {
-		t.Errorf("status does not say that the manifest's is shadowed: %s", whole)
+	l.wait("the manifest's is shadowed", func(h status.Host) bool {
+		return origin("both", "dir")(h) && slices.Equal(pulled(h).Shadowed, []string{"both"})
+	})
+	if out, _ := l.agent.CLI("status"); !strings.Contains(out, "shadowed by a file of the same name: both\n") {
+		t.Errorf("status does not say what is shadowed:\n%s", out)
 	}
 	l.unchanged("in both", was)
 
 	if err := l.agent.Remove("both.toml"); err != nil {
 		t.Fatal(err)
 	}
-	l.wait("the manifest counts", origin("both", "manifest"))
+	h := l.wait("the manifest counts", origin("both", "manifest"))
+	if got := pulled(h).Shadowed; len(got) > 0 {
+		t.Errorf("still shadowed: %v", got)
+	}
 	l.runs("both", "local", "pulled")
 	l.unchanged("from file to manifest", was)
 	l.asks("time goes by", 1, answered(304))

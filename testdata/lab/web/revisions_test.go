@@ -5,6 +5,7 @@ package web
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
@@ -42,7 +43,7 @@ func TestI02_Revisions(t *testing.T) {
 
 	at(1, "a", "b", "c", "d")
 	l.trouble("rollback", "manifest reset")
-	l.order("manifest", "reset")
+	l.order("manifest", "reset", "--yes")
 	l.healed("rollback, by order")
 	again["d"] = l.runs("a", "b", "c", "d")["d"]
 	l.unchanged("reset", again)
@@ -108,7 +109,9 @@ func TestBoot_Cached(t *testing.T) {
 	again := l.runs("a", "b")
 	l.sameDisks(was, again)
 	l.trouble("nginx is away", "refused")
-	if out, err := l.agent.CLI("status"); err != nil && !containsAll(out, []string{"cache"}) {
+	fromCache := func(h status.Host) bool { return h.Manifest.FromCache && h.Manifest.Revision == l.revision }
+	l.wait("status says that the manifest is from the cache", fromCache)
+	if out, _ := l.agent.CLI("status"); !strings.Contains(out, "kept from before") {
 		t.Errorf("status does not say that the manifest is from the cache:\n%s", out)
 	}
 	l.unchanged("nginx is away", again)
@@ -116,6 +119,7 @@ func TestBoot_Cached(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.healed("nginx's absence")
+	l.wait("the server has confirmed it", func(h status.Host) bool { return !fromCache(h) })
 	l.unchanged("nginx is back", again)
 }
 
