@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/egress-proxies/egress-hostagent/hostagent/config"
 	"github.com/egress-proxies/egress-hostagent/testdata/lab/kit"
 )
 
@@ -40,6 +41,19 @@ func fenced(t *testing.T, language string) []string {
 
 // documented is the manifest that docs/protocol.md shows, for kvm1.
 func documented(t *testing.T) string { return fenced(t, "json")[0] }
+
+// The config that docs/protocol.md shows leads to the site that it shows.
+func TestDocumentedConfig(t *testing.T) {
+	t.Parallel()
+	c, err := config.Decode("config.toml", []byte(fenced(t, "toml")[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "https://" + ServerName + "/manifests/" + host + ".json"
+	if got := c.Manifest.For(c.Host.Name); got != want || c.Host.Name != host || c.TLS.Key == "" {
+		t.Errorf("it asks for %s, want %s: %+v", got, want, c.TLS)
+	}
+}
 
 // docs/protocol.md shows the site that the tests use, and its commands print
 // what it says.
