@@ -2,19 +2,16 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	_ "embed" // for Site
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Site is nginx's configuration of the site, as an operator would use it.
@@ -47,10 +44,6 @@ http {
 
 // nobody is who nginx runs as when the tests run as root.
 const nobody = 65534
-
-// patience bounds every wait for something that must come. It says nothing
-// about how soon it should.
-const patience = time.Minute
 
 // Nginx is an nginx of its own, on a port of 127.0.0.1 that stays the same over
 // Stop and Start. It reads nothing of the machine's /etc/nginx but the list of
@@ -220,51 +213,4 @@ func (n *Nginx) Manifest(host string) string {
 func (n *Nginx) Errors() string {
 	text, _ := os.ReadFile(filepath.Join(n.dir, "error.log"))
 	return string(text)
-}
-
-// until waits until try gives no error.
-func until(what string, try func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("not within %s: %s: %w", patience, what, err)
-		}
-	}
-}
-
-// freePort finds a port of 127.0.0.1 that nobody listens on.
-func freePort() (int, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port, nil
-}
-
-// Client makes an HTTP client that believes ca and shows the pair, if it is
-// not empty. It follows no redirect.
-func Client(ca *Authority, pair Pair) (*http.Client, error) {
-	config := &tls.Config{RootCAs: ca.Pool()}
-	if pair.Cert != nil {
-		c, err := pair.TLS()
-		if err != nil {
-			return nil, err
-		}
-		config.Certificates = []tls.Certificate{c}
-	}
-	return &http.Client{
-		Timeout:       patience,
-		Transport:     &http.Transport{TLSClientConfig: config},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
 }

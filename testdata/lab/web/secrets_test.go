@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,6 +60,27 @@ func TestI12_Canaries(t *testing.T) {
 	}
 	if got := l.leaks(token); len(got) != len(found)+1 {
 		t.Errorf("the search does not find what is there: %v", got)
+	}
+}
+
+// TestI12_QueryOfTheURL: a secret in the manifest's URL is refused, and not
+// repeated.
+func TestI12_QueryOfTheURL(t *testing.T) {
+	t.Parallel()
+	const secret = "canary-query-6160"
+	path := filepath.Join(t.TempDir(), "config.toml")
+	text := "[manifest]\nurl = \"https://" + ServerName + "/manifest.json?sig=" + secret + "\"\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"validate", path}, {"--config", path, "run"}, {"--config", path, "doctor"}} {
+		out, err := exec.Command(shared.agent, args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "token_file") {
+			t.Errorf("%v does not refuse it, or not well: %v\n%s", args, err, out)
+		}
+		if strings.Contains(string(out), secret) {
+			t.Errorf("%v repeats the secret:\n%s", args, out)
+		}
 	}
 }
 
