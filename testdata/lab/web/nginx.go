@@ -118,8 +118,9 @@ func (n *Nginx) Certify(server Pair, hosts *Authority) error {
 // Start runs nginx and waits until it takes connections.
 func (n *Nginx) Start() error {
 	cmd := exec.Command("/usr/sbin/nginx", "-p", n.dir, "-e", filepath.Join(n.dir, "error.log"), "-c", filepath.Join(n.dir, "nginx.conf"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // when a test's time is up
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
