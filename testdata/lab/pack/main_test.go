@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,17 +21,12 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if os.Getenv(releasesVariable) == "" { // else who set it wants to keep what is made
-		dir, err := os.MkdirTemp("", "pack-")
-		if err == nil {
-			defer os.RemoveAll(dir)
-			err = os.Setenv(releasesVariable, dir)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
+	dir, err := workDir()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
+	defer os.RemoveAll(dir)
 	before := traces()
 	code := m.Run()
 	if diff := cmp.Diff(before, traces()); diff != "" {
@@ -37,6 +34,27 @@ func run(m *testing.M) int {
 		code = 1
 	}
 	return code
+}
+
+// workDir makes the directory that all temporary ones lie in, packages included
+// unless the variable names another place for them. It is removed when a signal
+// ends the tests, too; the containers end by themselves with the process.
+func workDir() (string, error) {
+	dir, err := os.MkdirTemp("", "pack-")
+	if err != nil {
+		return "", err
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ended
+		_ = os.RemoveAll(dir)
+		os.Exit(1)
+	}()
+	if err := os.Setenv("TMPDIR", dir); err != nil || os.Getenv(releasesVariable) != "" {
+		return dir, err
+	}
+	return dir, os.Setenv(releasesVariable, filepath.Join(dir, "releases"))
 }
 
 // traces lists what of the package's name there is where packages put files.

@@ -79,6 +79,9 @@ func checkout(src string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(filepath.Dir(src), 0o755); err != nil {
+		return err
+	}
 	if err := os.Mkdir(src, 0o755); os.IsExist(err) {
 		return nil
 	} else if err != nil {
