@@ -243,7 +243,7 @@ finish() {
 	kill -KILL "$outer" ${reader:+"$reader"} 2>/dev/null || true
 	wait "$outer" 2>/dev/null || true
 	rm -f "$dir/pid" "$dir/up"
-	rmdir "$dir/copy"
+	rmdir "$dir/copy" 2>/dev/null || true # who made DIR may have removed it
 	(in_namespaces try "$name") || say "the control group $name is still there"
 }
 

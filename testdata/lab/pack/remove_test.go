@@ -87,7 +87,7 @@ func mounts(h *host) {
 		"state is a link, to trees": `rm -rf "$3"; mkdir -p /srv/pool; echo 1 >/srv/pool/disk; ln -s /srv/pool "$3"`,
 	} {
 		specs := "/etc/egress-hostagent/proxies.d"
-		h.sh(place+`; `+fillTree, imageTree, specs, stateDir)
+		h.sh(`mkdir -p "$(dirname "$1")"; `+place+`; `+fillTree, imageTree, specs, stateDir)
 		h.install(oldest)
 		tree := h.files(imageTree + "/")
 		// Mounted specs are the admin's, with what is in them.
