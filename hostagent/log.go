@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/plan"
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/status"
 )
 
@@ -73,13 +74,14 @@ func (a *Agent) logSweep(h status.Host) {
 	a.p.Log.Info("sweep", "managed", h.Managed, "orphaned", h.Orphaned, "abandoned", h.Abandoned, "foreign", h.Foreign)
 }
 
-// logProblems says each problem of the sources once, while it stands.
+// logProblems says each problem of the sources once, while it stands. The
+// manifest's source has said its own.
 func (a *Agent) logProblems(h status.Host) {
 	now := map[string]bool{}
 	for _, s := range h.Sources {
 		for _, problem := range s.Problems {
 			now[problem] = true
-			if !a.said[problem] {
+			if !a.said[problem] && s.Origin != source.OriginManifest {
 				a.p.Log.Warn("spec problem", "problem", problem)
 			}
 		}
