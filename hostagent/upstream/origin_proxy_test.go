@@ -113,18 +113,22 @@ func TestI12_Case146_NoProxyPasswordInAnError(t *testing.T) {
 	}
 }
 
-// envProxyCA names the CA file to a test that runs as a process of its own.
+// envProxyCA names the CA file to the test that runs as a process of its own.
 const envProxyCA = "UPSTREAM_TEST_CA"
 
 // Case 146: HTTPS_PROXY and NO_PROXY count. net/http reads them once a process,
 // so this needs a process of its own.
 func TestCase146_ProxyEnvironment(t *testing.T) {
+	if path := os.Getenv(envProxyCA); path != "" {
+		askByEnvironment(t, path)
+		return
+	}
 	t.Parallel()
 	ca := newAuthority(t, "ca")
 	s := newServerWith(t, ca.server("origin.example", nil), func(_ int, w http.ResponseWriter, _ *http.Request) { w.Write([]byte("answer")) })
 	proxy := newServerWith(t, ca.server("proxy", nil), tunnel(t, s))
 	proxy.TLS.NextProtos = []string{"http/1.1"}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxyEnvironmentOfAProcess$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCase146_ProxyEnvironment$", "-test.v")
 	path := put(t, filesIn(t).CA, ca.pem())
 	cmd.Env = append(os.Environ(), envProxyCA+"="+path, "SSL_CERT_FILE="+path,
 		"HTTPS_PROXY=https://user:hush@"+proxy.Listener.Addr().String(), "NO_PROXY=direct.invalid", "https_proxy=", "no_proxy=")
@@ -141,12 +145,8 @@ func TestCase146_ProxyEnvironment(t *testing.T) {
 	}
 }
 
-// TestProxyEnvironmentOfAProcess is the other half of TestCase146_ProxyEnvironment.
-func TestProxyEnvironmentOfAProcess(t *testing.T) {
-	path := os.Getenv(envProxyCA)
-	if path == "" {
-		t.Skip("only as a process of its own")
-	}
+// askByEnvironment is what the process of its own does.
+func askByEnvironment(t *testing.T, path string) {
 	for host, ok := range map[string]bool{"origin.example": true, "direct.invalid": false} {
 		o, err := NewOrigin("https://"+host+"/", OriginOptions{Files: Files{CA: path}})
 		if err != nil {
