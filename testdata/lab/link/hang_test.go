@@ -84,6 +84,7 @@ func TestI15_HungLibvirtdDelaysNoStop(t *testing.T) {
 // then 9.0 does not survive that it goes on where clients with open calls have
 // gone. The function that it returns ends that.
 func (h *hang) revives() (end func()) {
+	h.patient = true
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -47,8 +47,9 @@ memory = "160MiB"
 // lane is an agent, as its own user, on the shared libvirtd.
 type lane struct {
 	*testing.T
-	place *kit.Place
-	agent *kit.Agent
+	place   *kit.Place
+	agent   *kit.Agent
+	patient bool // with virsh: libvirtd may be about to be started again
 }
 
 // newLane gives a libvirtd without domains and an agent that does not yet run.
@@ -253,11 +254,16 @@ func (l *lane) virsh(commands ...string) string {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(l.ctx(), patience)
 	defer cancel()
-	out, err := l.place.Virsh(ctx, commands...)
-	if err != nil {
-		l.Fatal(err)
+	for {
+		out, err := l.place.Virsh(ctx, commands...)
+		if err == nil {
+			return out
+		}
+		if !l.patient || ctx.Err() != nil {
+			l.Fatal(err)
+		}
+		<-time.After(100 * time.Millisecond)
 	}
-	return out
 }
 
 // inside runs a command in the place, as root.
