@@ -291,8 +291,8 @@ func (a *Agent) loop(ctx, work context.Context) {
 		effects := a.core.Step(a.p.Now(), batch...)
 		a.publish()
 		a.logChanges()
-		a.logProblems(a.Status())
-		a.logSweep(a.Status())
+		a.logProblems(a.shown.Load())
+		a.logSweep(a.shown.Load())
 		for _, ef := range effects {
 			a.queue(work, ef)
 		}

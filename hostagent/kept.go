@@ -1,11 +1,8 @@
 package hostagent
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"time"
 
@@ -77,10 +74,10 @@ func living(m plan.Memory, hostID string) plan.Memory {
 func (k *Kept) read(e state.Entry, now time.Time) error {
 	switch e.Kind {
 	case state.Host:
-		return strict(e.Body, &k.Memory.KeptHost)
+		return e.Decode(&k.Memory.KeptHost)
 	case state.Tombstone:
 		var t plan.Tombstone
-		if err := strict(e.Body, &t); err != nil {
+		if err := e.Decode(&t); err != nil {
 			return err
 		}
 		if t.UUID != e.Key || t.Name != "" && spec.CheckName(spec.KindProxy, t.Name) != nil || t.Generation < 0 {
@@ -90,7 +87,7 @@ func (k *Kept) read(e state.Entry, now time.Time) error {
 		k.Memory.Tombstones[t.UUID] = t
 	case state.Proxy:
 		p := k.Memory.Proxies[e.Key]
-		if err := strict(e.Body, &p.Kept); err != nil {
+		if err := e.Decode(&p.Kept); err != nil {
 			return err
 		}
 		k.Memory.Proxies[e.Key] = p
@@ -104,7 +101,7 @@ func (k *Kept) read(e state.Entry, now time.Time) error {
 
 func (k *Kept) readSpec(e state.Entry) error {
 	var s storedSpec
-	if err := strict(e.Body, &s); err != nil {
+	if err := e.Decode(&s); err != nil {
 		return err
 	}
 	sp, err := spec.DecodeStored(s.Spec)
@@ -125,18 +122,5 @@ func (k *Kept) readSpec(e state.Entry) error {
 		p.Origin = s.Origin
 	}
 	k.Memory.Proxies[sp.Name] = p
-	return nil
-}
-
-// strict decodes one JSON value without keys that are not known.
-func strict(body []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows its value")
-	}
 	return nil
 }

@@ -64,7 +64,7 @@ const sweepEvery = time.Hour
 
 // logSweep says how many VMs of each kind there are: when that changes, and now
 // and then.
-func (a *Agent) logSweep(h status.Host) {
+func (a *Agent) logSweep(h *status.Host) {
 	seen, _ := h.Condition(status.LibvirtConnected)
 	now := a.p.Now()
 	if seen.Status != status.True || h.Counts == a.swept.counts && now.Sub(a.swept.at) < sweepEvery && !a.swept.at.IsZero() {
@@ -76,7 +76,7 @@ func (a *Agent) logSweep(h status.Host) {
 
 // logProblems says each problem of the sources once, while it stands. The
 // manifest's source has said its own.
-func (a *Agent) logProblems(h status.Host) {
+func (a *Agent) logProblems(h *status.Host) {
 	now := map[string]bool{}
 	for _, s := range h.Sources {
 		for _, problem := range s.Problems {

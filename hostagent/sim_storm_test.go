@@ -166,6 +166,6 @@ func (s *storm) step(read int, events ...Event) {
 	s.farm.step(events...)
 	s.agent.publish()
 	s.agent.logChanges()
-	s.agent.logProblems(s.agent.Status())
+	s.agent.logProblems(s.agent.shown.Load())
 	s.checkStep(s.queue[n:])
 }

@@ -19,7 +19,7 @@ func checkManifest(w wired) []finding {
 	}
 	what := "manifest"
 	if w.pull.origin == nil {
-		return []finding{{what, fail, "its URL can not be asked", "correct url in [manifest]"}}
+		return []finding{{what, fail, w.pull.unasked.Error(), "correct url in [manifest]"}}
 	}
 	out := []finding{{what, ok, w.pull.Snapshot().Location, ""}}
 	for _, f := range w.pull.origin.Check() {
@@ -33,10 +33,10 @@ func checkCredential(f upstream.FileState, now time.Time) finding {
 	switch {
 	case f.Err != nil:
 		return finding{what, fail, f.Err.Error(), "put it there, readable for the agent's user; it counts within seconds"}
-	case f.Warning != "":
-		return finding{what, warn, fmt.Sprintf("%s: %s", f.Path, f.Warning), "chown root:egress-hostagent and chmod 0640"}
 	case !f.NotAfter.IsZero() && f.NotAfter.Sub(now) < expiresSoon:
 		return finding{what, warn, fmt.Sprintf("%s is valid until %s", f.Path, f.NotAfter.UTC().Format(time.RFC3339)), "renew it; the agent takes the new one up by itself"}
+	case f.Warning != "":
+		return finding{what, warn, fmt.Sprintf("%s: %s", f.Path, f.Warning), "chown root:egress-hostagent and chmod 0640"}
 	}
 	return finding{what, ok, f.Path, ""}
 }

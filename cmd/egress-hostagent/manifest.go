@@ -70,16 +70,14 @@ until then what was taken stands. Make sure that it is the one you mean: an old
 one may list proxies that were removed since, and not list newer ones.` + orderLong,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(o)
-			if err != nil {
-				return err
-			}
 			if !yes {
 				if err := confirm(cmd, "An older manifest than the last one can count again: proxies that it does not list are removed."); err != nil {
 					return err
 				}
 			}
-			return giveOrder(cmd, cfg.Control.Socket, order.Order{Verb: order.ResetManifest})
+			return askAgent(o, cmd.ErrOrStderr(), func(socket string) error {
+				return giveOrder(cmd, socket, order.Order{Verb: order.ResetManifest})
+			})
 		},
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

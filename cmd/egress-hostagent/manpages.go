@@ -3,9 +3,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,10 +40,6 @@ func buildCommands() []*cobra.Command {
 func writePages(dir string, date time.Time) error {
 	for _, d := range documents {
 		text, err := os.ReadFile(d.file)
-		if errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(os.Stderr, "there is no %s: the packages go without %s(5)\n", d.file, d.name)
-			continue
-		}
 		if err != nil {
 			return err
 		}

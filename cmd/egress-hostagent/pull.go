@@ -17,7 +17,8 @@ import (
 // fetches for it.
 type pulled struct {
 	*manifest.Source
-	origin *upstream.Origin // nil: the config names none that can be asked
+	origin  *upstream.Origin // nil: the config names none that can be asked
+	unasked error            // why not
 }
 
 // pull makes the manifest source with what an earlier run kept of it; nil when
@@ -35,7 +36,7 @@ func pull(cfg config.Config, who identity, kept hostagent.Kept, keep hostagent.S
 		UserAgent:    upstream.DefaultUserAgent + "/" + version,
 	})
 	if get = origin; err != nil {
-		get = unaskable{err}
+		get, p.unasked = unaskable{err}, err
 	} else {
 		p.origin = origin
 	}

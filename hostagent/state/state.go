@@ -9,10 +9,12 @@
 package state
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 )
@@ -65,6 +67,19 @@ type Content struct {
 type place struct {
 	kind Kind
 	key  string
+}
+
+// Decode reads the body into v, of which every key has to be known.
+func (e Entry) Decode(v any) error {
+	d := json.NewDecoder(bytes.NewReader(e.Body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows its value")
+	}
+	return nil
 }
 
 func (e Entry) place() place { return place{e.Kind, e.Key} }

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"context"
 	"crypto/x509"
 	"errors"
 	"net/http"
@@ -119,40 +118,9 @@ func (o *Origin) Check() []FileState {
 // does no I/O. It is nil before the first.
 func (o *Origin) Seen() []FileState { return o.keys.states() }
 
-// Pause waits d, but comes back early when a credential file changes, which it
-// sees within CredentialPoll, or when ctx ends: only then with an error. A loop
-// that waits after a failure uses it, so that what an operator repaired counts
-// at once.
-func (o *Origin) Pause(ctx context.Context, d time.Duration) error {
-	for d > 0 {
-		step := min(d, CredentialPoll)
-		timer := time.NewTimer(step)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		case <-timer.C:
-		}
-		d -= step
-		if o.Renewed() {
-			return nil
-		}
-	}
-	return ctx.Err()
-}
-
 // Renewed tells whether a credential file has changed since the last attempt. It
 // reads the files.
 func (o *Origin) Renewed() bool {
 	changes, _ := o.keys.look()
 	return int64(changes) != o.used.Load()
-}
-
-// CloseIdleConnections closes what is open and not in use.
-func (o *Origin) CloseIdleConnections() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.base != nil {
-		o.base.CloseIdleConnections()
-	}
 }

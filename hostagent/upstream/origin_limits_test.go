@@ -205,7 +205,7 @@ func TestI15_HalfOpenConnectionIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer o.CloseIdleConnections()
+	defer closeIdle(o)
 	if got := ask(t, o); got != "HTTP/2.0" {
 		t.Fatalf("answer %q", got)
 	}

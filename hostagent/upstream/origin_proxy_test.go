@@ -71,7 +71,7 @@ func TestI12_Case146_AProxyIsShownNoCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer o.CloseIdleConnections()
+	defer closeIdle(o)
 	if got := ask(t, o); got != "host-1Bearer token" {
 		t.Errorf("answer %q", got)
 	}

@@ -80,7 +80,7 @@ func TestRotationClosesWhatIsOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer o.CloseIdleConnections()
+	defer closeIdle(o)
 	for _, name := range []string{"old", "new"} {
 		cert, key := ca.issue(name, time.Hour)
 		put(t, f.Cert, cert)

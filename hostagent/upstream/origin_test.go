@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +32,7 @@ func originOf(t *testing.T, s *server, path string, o OriginOptions) *Origin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(origin.CloseIdleConnections)
+	t.Cleanup(func() { closeIdle(origin) })
 	return origin
 }
 
@@ -255,38 +254,36 @@ func TestOneAttemptACall(t *testing.T) {
 	}
 }
 
-// Pause ends early when a file changes, late when none does, and at once with
-// its context.
-func TestPause(t *testing.T) {
+// Renewed tells of a file that has changed since the last attempt, until the next.
+func TestRenewed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "token")
-	synctest.Test(t, func(t *testing.T) {
-		o, err := NewOrigin("https://origin.example/", OriginOptions{Files: Files{Token: path}})
-		if err != nil {
-			t.Fatal(err)
+	o, err := NewOrigin("https://origin.example/", OriginOptions{Files: Files{Token: path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempt := func() {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // what the server would say is of no interest
+		if _, err := o.Get(ctx, Request{}); err == nil {
+			t.Error("Get succeeded without a server")
 		}
-		if _, err := o.Get(t.Context(), Request{}); ClassOf(err) != Transient || RetryAfter(err) != 0 {
-			t.Errorf("Get = %v", err)
+	}
+	renewed := func(when string, want bool) {
+		t.Helper()
+		if got := o.Renewed(); got != want {
+			t.Errorf("%s: Renewed = %v", when, got)
 		}
-		pause := func(ctx context.Context, d time.Duration) (time.Duration, error) {
-			start := time.Now()
-			err := o.Pause(ctx, d)
-			return time.Since(start), err
-		}
-		if took, err := pause(t.Context(), 12*time.Second); err != nil || took != 12*time.Second {
-			t.Errorf("paused %v: %v", took, err)
-		}
-		put(t, path, []byte("hush"))
-		o.Check() // somebody else looks, and takes nothing from the loop
-		if took, err := pause(t.Context(), time.Hour); err != nil || took != CredentialPoll {
-			t.Errorf("paused %v: %v", took, err)
-		}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errTest)
-		if took, err := pause(ctx, time.Hour); !errors.Is(err, errTest) || took != 0 {
-			t.Errorf("paused %v: %v", took, err)
-		}
-	})
+	}
+	attempt()
+	renewed("nothing there", false)
+	put(t, path, []byte("hush"))
+	o.Check() // somebody else looks, and takes nothing from the loop
+	renewed("it has come", true)
+	renewed("and is asked for again", true)
+	attempt()
+	renewed("it was used", false)
 }
 
 // TestI12_CredentialsPrintAsNothing: however it is printed.
@@ -305,5 +302,14 @@ func TestI12_CredentialsPrintAsNothing(t *testing.T) {
 		if text := fmt.Sprintf(strings.Repeat(verb, 5), o, keys.token, keys, []any{keys.token}, o.Check()); strings.Contains(text, "hush") {
 			t.Errorf("%s shows %s", verb, text)
 		}
+	}
+}
+
+// closeIdle closes what an Origin has open and not in use.
+func closeIdle(o *Origin) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.base != nil {
+		o.base.CloseIdleConnections()
 	}
 }

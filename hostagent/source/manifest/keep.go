@@ -1,11 +1,9 @@
 package manifest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/egress-proxies/egress-hostagent/hostagent/state"
@@ -55,10 +53,10 @@ func readKept(entries []state.Entry) (k kept) {
 		}
 		var err error
 		if e.Key == ratchetKey {
-			err = strict(e.Body, &k.marks)
+			err = e.Decode(&k.marks)
 		} else {
 			var d document
-			if d, err = readDocument(e.Body); err == nil && d.Number > newest.Number {
+			if d, err = readDocument(e); err == nil && d.Number > newest.Number {
 				newest = d
 			}
 		}
@@ -80,28 +78,15 @@ func readKept(entries []state.Entry) (k kept) {
 	return k
 }
 
-func readDocument(body []byte) (document, error) {
+func readDocument(e state.Entry) (document, error) {
 	var d document
-	if err := strict(body, &d); err != nil {
+	if err := e.Decode(&d); err != nil {
 		return d, err
 	}
 	if d.Number == 0 || digestOf(d.Body) != d.Sum {
 		return d, errors.New("its body is not the one that was written")
 	}
 	return d, nil
-}
-
-// strict decodes one JSON value without keys that are not known.
-func strict(body []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows its value")
-	}
-	return nil
 }
 
 // changes are what writes a document and the ratchet with it, in this order:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/egress-proxies/egress-hostagent/hostagent/source"
 	"github.com/egress-proxies/egress-hostagent/hostagent/spec"
 	"github.com/egress-proxies/egress-hostagent/hostagent/state"
 	"github.com/egress-proxies/egress-hostagent/hostagent/upstream"
@@ -198,7 +199,7 @@ func TestKeptInTheStateDirectory(t *testing.T) {
 	must(t, err)
 	var kept []string
 	for _, e := range content.Entries {
-		if d, err := readDocument(e.Body); err == nil {
+		if d, err := readDocument(e); err == nil {
 			kept = append(kept, fmt.Sprint(d.Revision, d.Digest == digestOf([]byte(text(int(d.Revision), string(rune('a'+d.Revision-1)))))))
 		}
 		info, err := os.Stat(dir + "/manifest/" + e.Key + ".json")
@@ -243,4 +244,34 @@ func TestEnvelopes(t *testing.T) {
 	w.start()
 	w.refused("bare", file(text(9, "c"), `"4"`), Unsigned)
 	w.want("bare", "b", Unsigned)
+}
+
+// stuck is a Store whose writes wait.
+type stuck struct{ begun, goOn chan struct{} }
+
+func (s stuck) Save(...state.Change) error {
+	s.begun <- struct{}{}
+	<-s.goOn
+	return nil
+}
+
+// TestI15_AStuckWriteDelaysNoLook: who only looks, the watchdog among them, does
+// not wait for a disk.
+func TestI15_AStuckWriteDelaysNoLook(t *testing.T) {
+	t.Parallel()
+	store := stuck{make(chan struct{}), make(chan struct{})}
+	s := New(Options{Get: &server{answer: file(text(1, "a"), "1")}, Store: store, Rules: rules()})
+	done := make(chan source.Snapshot)
+	go func() { done <- s.Once(t.Context()) }()
+	<-store.begun
+	if st := s.Status(); st.Revision != 0 {
+		t.Errorf("revision %d counts before it is written", st.Revision)
+	}
+	if snap := s.Snapshot(); len(snap.Entries) != 0 {
+		t.Errorf("%d entries", len(snap.Entries))
+	}
+	close(store.goOn)
+	if snap := <-done; !snap.Synced || s.Status().Revision == 0 {
+		t.Errorf("%+v", snap)
+	}
 }

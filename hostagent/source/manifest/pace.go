@@ -89,7 +89,7 @@ func (p *pace) count(r upstream.Request, o outcome) {
 
 // usual is the interval, give or take a fifth.
 func (p *pace) usual() time.Duration {
-	return p.interval*4/5 + p.random(p.interval*2/5)
+	return upstream.Jitter(p.interval, 20, p.random)
 }
 
 // gap is what is left of the least time between requests, the last of which

@@ -18,6 +18,11 @@ type Source struct {
 	again  chan struct{} // holds one to read at once
 	judged atomic.Bool   // by other rules, and not yet told to who listens
 
+	// deciding is held while a document is judged and written, which may take
+	// long; what it decides about changes under mu too, so that whoever only looks
+	// waits for neither.
+	deciding sync.Mutex
+
 	mu      sync.Mutex
 	taken   *taken                  // nil: none was, or not under this config
 	entries map[string]source.Entry // what stands
@@ -61,27 +66,37 @@ func New(opt Options) *Source {
 // Run. The document is judged anew, by the rules of now; when it can not be used
 // the last good specs stand.
 func (s *Source) Restore(entries []state.Entry, lastGood map[string]source.Entry) {
+	s.deciding.Lock()
+	defer s.deciding.Unlock()
 	k := readKept(entries)
+	t, lost := s.judgeKept(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.marks, s.lost, s.entries = k.marks, clip(k.problem, maxFault), maps.Clone(lastGood)
-	if k.document.Number == 0 {
-		return
+	s.marks, s.lost, s.entries = k.marks, clip(lost, maxFault), maps.Clone(lastGood)
+	if t != nil {
+		s.apply(t)
 	}
+}
+
+// judgeKept judges what an earlier run kept. Without a document lost says why
+// there is none, if there was one.
+func (s *Source) judgeKept(k kept) (t *taken, lost string) {
 	d := k.document
+	if d.Number == 0 {
+		return nil, k.problem
+	}
 	m, key, err := s.judge(d.Body)
 	if err != nil {
-		s.lost = clip("the manifest kept from before is not used: "+err.Error(), maxFault)
-		return
+		return nil, "the manifest kept from before is not used: " + err.Error()
 	}
-	t := &taken{manifest: m, body: d.Body, key: key, fetched: d.Fetched, cached: true}
+	t = &taken{manifest: m, body: d.Body, key: key, fetched: d.Fetched, cached: true}
 	if d.Location == s.opt.Rules.Name { // another URL's tag means another body
 		t.etag = d.ETag
 	}
-	s.apply(t)
+	return t, ""
 }
 
-// judge opens and decodes a body.
+// judge opens and decodes a body. Who calls it holds deciding.
 func (s *Source) judge(body []byte) (m Manifest, key string, err error) {
 	payload, key, err := s.opt.Open(body)
 	if err != nil {
@@ -94,7 +109,7 @@ func (s *Source) judge(body []byte) (m Manifest, key string, err error) {
 	return m, key, err
 }
 
-// apply makes a document the one that stands.
+// apply makes a document the one that stands. Who calls it holds both locks.
 func (s *Source) apply(t *taken) {
 	s.taken, s.entries = t, map[string]source.Entry{}
 	for i := range t.manifest.Specs {

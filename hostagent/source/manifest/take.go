@@ -12,14 +12,14 @@ import (
 // take judges an answer to a request with the entity tag sent. changed tells
 // that another document stands now. With an error nothing has changed.
 func (s *Source) take(a upstream.Answer, sent string, now time.Time) (changed bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.deciding.Lock()
+	defer s.deciding.Unlock()
 	name := s.opt.Rules.Name
 	if a.Status == http.StatusNotModified {
 		if s.taken == nil || sent == "" || sent != s.taken.etag {
 			return false, faultf(NotModified, "%s: the server says that nothing has changed (304) though no document was named: see what stands between", name)
 		}
-		s.taken.cached = false
+		s.confirm(s.taken.etag)
 		return false, nil
 	}
 	if err := checkType(name, a.ContentType, a.Body); err != nil {
@@ -41,25 +41,44 @@ func (s *Source) take(a upstream.Answer, sent string, now time.Time) (changed bo
 	if err := s.keep(a, m, key, next, now); err != nil {
 		return false, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.apply(&taken{manifest: m, body: a.Body, key: key, etag: a.ETag, fetched: now})
 	s.marks, s.lost = next, ""
 	return true, nil
+}
+
+// confirm notes that a server has what stands, under that tag.
+func (s *Source) confirm(etag string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken.etag, s.taken.cached = etag, false
 }
 
 // same takes a body with the content that stands. Its tag may be another: a
 // server that stands between may write it anew each time.
 func (s *Source) same(a upstream.Answer, next marks) error {
 	if _, known := s.marks.Keys[s.taken.key]; !known { // it was forgotten by order
-		c, err := put(ratchetKey, next)
-		if err == nil {
-			err = s.opt.Store.Save(c)
-		}
-		if err != nil {
+		if err := s.count(next); err != nil {
 			return notKept(err)
 		}
-		s.marks = next
 	}
-	s.taken.etag, s.taken.cached = a.ETag, false
+	s.confirm(a.ETag)
+	return nil
+}
+
+// count writes down which revisions were taken. Who calls it holds deciding.
+func (s *Source) count(next marks) error {
+	c, err := put(ratchetKey, next)
+	if err == nil {
+		err = s.opt.Store.Save(c)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marks = next
 	return nil
 }
 
@@ -86,17 +105,11 @@ func notKept(err error) *Fault {
 // Reset forgets which revisions were taken: the next document counts whatever
 // its revision is. What stands stays until then.
 func (s *Source) Reset() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := marks{Number: s.marks.Number, Keys: Ratchet{}}
-	c, err := put(ratchetKey, next)
-	if err == nil {
-		err = s.opt.Store.Save(c)
-	}
-	if err != nil {
+	s.deciding.Lock()
+	defer s.deciding.Unlock()
+	if err := s.count(marks{Number: s.marks.Number, Keys: Ratchet{}}); err != nil {
 		return fmt.Errorf("forget the revisions of the manifest: %w", err)
 	}
-	s.marks = next
 	signal(s.again)
 	return nil
 }

@@ -112,11 +112,7 @@ func (w *world) attempt(answer func(context.Context, upstream.Request) (upstream
 	w.now = w.now.Add(time.Minute)
 	r := upstream.Request{ETag: w.s.etag()}
 	a, err := answer(context.Background(), r)
-	changed := false
-	if err == nil {
-		changed, err = w.s.take(a, r.ETag, w.now)
-	}
-	w.s.note(err, changed, skewOf(a, err), w.now)
+	_, err = w.s.settle(a, err, r.ETag, w.now)
 	snap := w.s.Snapshot()
 	if snap.Synced {
 		w.good = map[string]source.Entry{}
